@@ -1,0 +1,222 @@
+"""The command line, `vanilla-transformer <command>`: options become calls."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from transformers import HfArgumentParser
+from transformers.utils import logging as transformers_logging
+
+from hf_vanilla_transformer.data.corpus import decode_lines, read_lines, read_pairs
+from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
+from hf_vanilla_transformer.quickstart import describe, quickstart
+from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+from hf_vanilla_transformer.training.checkpoints import average_checkpoints
+from hf_vanilla_transformer.training.run import find_preset, run_training
+from hf_vanilla_transformer.writing import write_json, write_text
+
+PROGRAM = "vanilla-transformer"
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Show a default only where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.default is not None and action.default is not False
+        return super()._get_help_string(action) if has_default else action.help
+
+
+class _Parser(HfArgumentParser):
+    """A parser that spells options with hyphens and tells an error in one line."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, formatter_class=_HelpFormatter, **kwargs)
+
+    def add_argument(self, *names: str, **kwargs: object) -> argparse.Action:
+        hyphenated = [name for name in names if not (name.startswith("--") and "_" in name)]
+        return super().add_argument(*hyphenated, **kwargs)
+
+    def error(self, message: str) -> None:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status, 2 for bad input and 130 for an interrupt."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("hf_vanilla_transformer").setLevel(logging.INFO)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    options = build_parser().parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError, ArithmeticError) as error:
+        text = " ".join(str(error).split())
+        print(f"{PROGRAM} {options.command}: {text}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(prog=PROGRAM, description="Train, score and use translation models.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "quickstart",
+        help="train, score and use a small Chinese-English model in a few minutes",
+        description="Train a small model on the Chinese-English corpus that the package carries, "
+        "score it, save it, and translate with it in a fresh process.",
+    )
+    command.add_argument(
+        "--output", default="quickstart", metavar="DIR", help="folder for model, report, pictures"
+    )
+    command.add_argument(
+        "--text",
+        action="append",
+        default=[],
+        metavar="S",
+        help="a Chinese sentence to translate as well; may be given several times",
+    )
+    command.set_defaults(run=_quickstart)
+
+    command = commands.add_parser(
+        "train",
+        dataclass_types=(RunArguments, LoopArguments),
+        help="train a model on your own pairs",
+        description="Train a tokenizer and a model on parallel text; Ctrl-C ends it in good order.",
+    )
+    command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None)
+
+    command = commands.add_parser(
+        "average",
+        help="average the weights of checkpoints",
+        description="Write a model with the mean of the weights of several checkpoints.",
+    )
+    command.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="saved model folder")
+    command.add_argument("--output", required=True, metavar="DIR", help="new model folder")
+    command.set_defaults(run=_average)
+
+    command = commands.add_parser(
+        "translate",
+        help="translate text, line by line",
+        description="Translate files, or standard input: one line out for each line in, in order.",
+    )
+    command.add_argument("model", metavar="MODEL", help="model folder, or its name on the Hub")
+    command.add_argument(
+        "files", nargs="*", metavar="FILE", help="UTF-8 text, .gz too; left out: standard input"
+    )
+    command.add_argument("--output", metavar="F", help="file to write; left out: standard output")
+    _add_search_options(command)
+    command.set_defaults(run=_translate)
+
+    command = commands.add_parser(
+        "evaluate",
+        help="translate a test set and score it with sacreBLEU",
+        description="Translate a test set; print BLEU and chrF with their signatures.",
+    )
+    command.add_argument("model", metavar="MODEL", help="model folder, or its name on the Hub")
+    command.add_argument(
+        "--source", required=True, metavar="F", help="source text; or pairs, as .tsv or .jsonl"
+    )
+    command.add_argument(
+        "--reference", metavar="F", help="reference translations, unless --source holds pairs"
+    )
+    command.add_argument(
+        "--output", metavar="DIR", help="folder for report.json and translations.txt"
+    )
+    _add_search_options(command)
+    command.set_defaults(run=_evaluate)
+    return parser
+
+
+def _add_search_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of beam search."""
+    command.add_argument(
+        "--beams", type=int, metavar="N", help="width of beam search; left out: the model's own"
+    )
+    command.add_argument(
+        "--alpha",
+        type=float,
+        metavar="A",
+        help="length penalty ((5+n)/6)^A of the paper, larger favours longer translations; "
+        "left out: the model's own",
+    )
+
+
+def _search_settings(options: argparse.Namespace) -> dict[str, object]:
+    """Return arguments of `generate` for the options that were given."""
+    settings = {"num_beams": options.beams, "gnmt_alpha": options.alpha}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _quickstart(options: argparse.Namespace) -> None:
+    print(describe(quickstart(options.output, options.text)))
+
+
+def _train(options: argparse.Namespace) -> None:
+    run, loop = (
+        {field.name: getattr(options, field.name) for field in fields(arguments)}
+        for arguments in (RunArguments, LoopArguments)
+    )
+    preset = find_preset(options.preset)
+    run_training(RunArguments(**run), LoopArguments.with_preset(preset, loop))
+    print(f"model: {Path(options.output) / 'model'}")
+
+
+def _average(options: argparse.Namespace) -> None:
+    average_checkpoints(options.checkpoints, options.output)
+    print(f"average of {len(options.checkpoints)} checkpoints: {options.output}")
+
+
+def _translate(options: argparse.Namespace) -> None:
+    if options.files:
+        lines = [line for file in options.files for line in read_lines(file)]
+    else:
+        lines = decode_lines(sys.stdin.buffer.read(), name="standard input")
+    model, tokenizer = load_for_translation(options.model)
+    translations = translate(model, tokenizer, lines, **_search_settings(options))
+    text = _as_lines(translations)
+    if options.output:
+        write_text(options.output, text)
+    else:
+        sys.stdout.buffer.write(text.encode())
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    files = [options.source, *([options.reference] if options.reference else [])]
+    model, tokenizer = load_for_translation(options.model)
+    languages = {
+        name: getattr(model.config, name, None) for name in ("source_language", "target_language")
+    }
+    pairs = read_pairs(files, **languages)
+    translations = translate(
+        model, tokenizer, [pair.source for pair in pairs], **_search_settings(options)
+    )
+    scores = score_translations(
+        translations,
+        [pair.target for pair in pairs],
+        target_language=languages["target_language"],
+    )
+    if options.output:
+        write_json(Path(options.output) / "report.json", asdict(scores))
+        write_text(Path(options.output) / "translations.txt", _as_lines(translations))
+    print(f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}")
+    print(f"chrF {scores.chrf:.2f}  {scores.chrf_signature}")
+
+
+def _as_lines(translations: Sequence[str]) -> str:
+    """Return one line for each translation; a line break inside one becomes a space."""
+    return "".join(" ".join(text.split("\n")) + "\n" for text in translations)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

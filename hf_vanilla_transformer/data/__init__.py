@@ -1,0 +1,1 @@
+"""Parallel text: reading, batching, collating, and the corpus that the package carries."""

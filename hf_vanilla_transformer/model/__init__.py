@@ -1,0 +1,1 @@
+"""The core: everything that travels with a checkpoint."""

@@ -1,0 +1,148 @@
+"""What differs between transformers 4.57 and 5.x: the only file that knows versions."""
+
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    Cache,
+    EncoderDecoderCache,
+    Pipeline,
+    PreTrainedModel,
+    pipelines,
+)
+from transformers.cache_utils import StaticLayer
+from transformers.modeling_outputs import Seq2SeqLMOutput
+
+from .cache import DecoderCache, VanillaTransformerCache
+from .configuration_vanilla_transformer import VanillaTransformerConfig
+
+# From 5.24 on `generate` and the output classes say `cache`, before that `past_key_values`.
+_OUTPUT_FIELDS = {field.name for field in dataclasses.fields(Seq2SeqLMOutput)}
+CACHE_KEY = "cache" if "cache" in _OUTPUT_FIELDS else "past_key_values"
+
+# From 5.0 on the library ties weights by a table of names.
+TIES_BY_TABLE = "missing_keys" in inspect.signature(PreTrainedModel.tie_weights).parameters
+
+
+class LibraryCache:
+    """A cache of the library, seen as the decoder's cache.
+
+    Args:
+        cache: Self-attention and cross-attention caches, dynamic or static, of one row for each
+            row of the decoder (the library's `reorder_cache` reorders both).
+    """
+
+    def __init__(self, cache: EncoderDecoderCache) -> None:
+        self._target = cache.self_attention_cache
+        self._memory = cache.cross_attention_cache
+        self._is_filled = cache.is_updated
+        # A copy: the static cache of transformers 5 counts in place while layers are updated.
+        self._past_length = cache.get_seq_length() + 0
+
+    def past_length(self) -> int | Tensor:
+        """Return how many target positions are held; a tensor if the cache is static."""
+        return self._past_length
+
+    def key_length(self, new_tokens: int) -> int:
+        """Return how many keys a self-attention will see after `new_tokens` more."""
+        layers = self._target.layers
+        static_length = getattr(layers[0], "max_cache_len", None) if layers else None
+        return static_length or int(self._past_length) + new_tokens
+
+    def extend(self, layer_idx: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append [B, h, T, d] and return all keys and values [B, h, S, d] of a layer."""
+        # Static caches of transformers 4 and early 5 do not count for themselves.
+        indices = torch.arange(key.shape[2], device=key.device) + self._past_length
+        return self._target.update(key, value, layer_idx, {"cache_position": indices})
+
+    def memory(self, layer_idx: int) -> tuple[Tensor, Tensor] | None:
+        """Return keys and values of the encoder's memory for a layer, if they are held."""
+        if not self._is_filled.get(layer_idx):
+            return None
+        layer = self._memory.layers[layer_idx]
+        return layer.keys, layer.values
+
+    def store_memory(self, layer_idx: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Hold keys and values of the encoder's memory for a layer and return them."""
+        self._is_filled[layer_idx] = True
+        return self._memory.update(key, value, layer_idx)
+
+
+def as_decoder_cache(cache: VanillaTransformerCache | Cache | None) -> DecoderCache | None:
+    """Return a cache with the methods that the decoder calls.
+
+    Raises:
+        TypeError: The cache is neither ours nor an `EncoderDecoderCache`.
+    """
+    if cache is None or isinstance(cache, VanillaTransformerCache):
+        return cache
+    if not isinstance(cache, EncoderDecoderCache):
+        raise TypeError(
+            f"the cache is a {type(cache).__name__}; pass a VanillaTransformerCache or an "
+            "EncoderDecoderCache, or leave it out"
+        )
+    return LibraryCache(cache)
+
+
+def check_static_cache(config: VanillaTransformerConfig) -> None:
+    """Refuse a preallocated cache where the library's has one width for keys and values.
+
+    Raises:
+        ValueError: The model has d_k != d_v and this version of transformers cannot hold both.
+    """
+    is_aware = "value_states" in inspect.signature(StaticLayer.lazy_initialization).parameters
+    if config.d_k != config.d_v and not is_aware:
+        raise ValueError(
+            f"the static cache of this transformers version cannot hold d_k={config.d_k} and "
+            f"d_v={config.d_v}; leave cache_implementation out, or upgrade transformers"
+        )
+
+
+def register_translation_task(pipeline_class: type[Pipeline]) -> None:
+    """Make `pipeline("translation")` and `pipeline("translation_xx_to_yy")` build a class.
+
+    Every transformers version then takes both forms, for any encoder-decoder model. Newer ones
+    refuse them by name before they ask the registry (from 5.19 on), or no longer know the second
+    (from 5.14 on at the latest): the two functions that decide are wrapped where they refuse. All
+    other tasks are passed on to them. Calling this again changes nothing.
+
+    Args:
+        pipeline_class: The class that serves the task.
+    """
+    registry = pipelines.PIPELINE_REGISTRY
+    # Not `register_pipeline`: it warns where the library has the task, and makes every model that
+    # the pipeline saves demand remote code.
+    registry.supported_tasks["translation"] = {
+        **registry.supported_tasks.get("translation", {}),
+        "impl": pipeline_class,
+        "pt": (AutoModelForSeq2SeqLM,),
+        "type": "text",
+    }
+    _accept_translation(pipelines, "_resolve_deprecated_task", lambda resolve, task: task)
+    _accept_translation(registry, "check_task", lambda check, task: check("translation"))
+
+
+def _accept_translation(
+    owner: object, name: str, accept: Callable[[Callable[[str], object], str], object]
+) -> None:
+    """Wrap a function of a task's name, if there is one, where it refuses translation tasks."""
+    function = getattr(owner, name, None)
+    try:
+        if function is None or function("translation_en_to_fr"):
+            return
+    except KeyError:
+        pass
+
+    @functools.wraps(function)
+    def wrapper(task: str) -> object:
+        if re.fullmatch("translation(_[^_]+_to_[^_]+)?", task):
+            return accept(function, task)
+        return function(task)
+
+    setattr(owner, name, wrapper)

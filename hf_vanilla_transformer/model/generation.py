@@ -1,0 +1,267 @@
+"""How translations are searched for: hooks into the library's `generate`, no fork of it."""
+
+import copy
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, GenerationMixin, StoppingCriteria, StoppingCriteriaList
+from transformers.generation import LogitsProcessorList, SuppressTokensLogitsProcessor
+from transformers.utils import ModelOutput
+
+from .cache import VanillaTransformerCache
+from .compat import CACHE_KEY, check_static_cache
+
+# Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
+# "never" stops a search when no running beam can still win, as the authors' own beam search does.
+PAPER_DECODING = {
+    "num_beams": 4,
+    "gnmt_alpha": 0.6,
+    "extra_decode_length": 50,
+    "early_stopping": "never",
+}
+
+# Settings that `GenerationConfig` does not know; they are saved in generation_config.json.
+OWN_SETTINGS = {"gnmt_alpha": None, "extra_decode_length": 50}
+
+# A stock Seq2SeqTrainer writes the library's default of 20 into the model's generation config.
+LIBRARY_MAX_LENGTH = 20
+
+GROWING_CACHES = (None, "dynamic", "dynamic_full")
+
+
+class GnmtLengthPenalty(float):
+    """An exponent alpha under which `n ** alpha` is ((5 + n) / 6)^alpha (Wu et al. 2016, eq. 14).
+
+    The library divides a hypothesis's log-probability by `n ** length_penalty`, with n its
+    generated tokens, end of sentence included.
+    """
+
+    def __rpow__(self, length: float) -> float:
+        return ((5 + length) / 6) ** float(self)
+
+
+class SourceLengthLimit(StoppingCriteria):
+    """Stop each sentence at a length of its own, so that batch-mates do not matter.
+
+    Args:
+        limits: Longest decoder sequence of each sentence [B], prompt included.
+    """
+
+    def __init__(self, limits: Tensor) -> None:
+        self.limits = limits
+
+    def __call__(self, input_ids: Tensor, scores: Tensor | None, **kwargs: object) -> Tensor:
+        """Tell for each row of [B*n, T] whether it has reached its limit."""
+        beams = input_ids.shape[0] // self.limits.shape[0]
+        return self.limits.repeat_interleave(beams).le(input_ids.shape[1])
+
+
+class TranslationGenerationMixin(GenerationMixin):
+    """`generate` with memory shared by beams, GNMT's length penalty and length limits by source."""
+
+    @staticmethod
+    def create_masks_for_generate(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor:
+        """Leave the decoder's 2D mask as it is: the model builds its own."""
+        return attention_mask
+
+    def _prepare_generation_config(
+        self, generation_config: GenerationConfig | None, *args: object, **kwargs: object
+    ) -> tuple[GenerationConfig, dict[str, object]]:
+        _add_own_settings(self.generation_config, OWN_SETTINGS)
+        limit_is_given = self.generation_config.max_length not in (None, LIBRARY_MAX_LENGTH)
+        if generation_config is not None:
+            generation_config = copy.deepcopy(generation_config)
+            _add_own_settings(generation_config, vars(self.generation_config))
+            limit_is_given = generation_config.max_length not in (
+                None,
+                GenerationConfig().max_length,
+            )
+        prepared, model_kwargs = super()._prepare_generation_config(
+            generation_config, *args, **kwargs
+        )
+        prepared._length_limits = None
+        prepared._limit_is_given = (
+            limit_is_given
+            or kwargs.get("max_length") is not None
+            or prepared.max_new_tokens is not None
+        )
+        _set_length_penalty(prepared, kwargs)
+        return prepared, model_kwargs
+
+    def _prepare_model_inputs(
+        self, inputs: Tensor | None, bos_token_id: int | None, model_kwargs: dict[str, object]
+    ) -> tuple[Tensor, str, dict[str, object]]:
+        inputs, name, model_kwargs = super()._prepare_model_inputs(
+            inputs, bos_token_id, model_kwargs
+        )
+        given = (model_kwargs.get("attention_mask"), model_kwargs.get("encoder_outputs"))
+        if name == "input_ids" and given == (None, None):
+            model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
+        return inputs, name, model_kwargs
+
+    def _expand_inputs_for_generation(
+        self,
+        expand_size: int = 1,
+        is_encoder_decoder: bool = False,
+        input_ids: Tensor | None = None,
+        **model_kwargs: object,
+    ) -> tuple[Tensor, dict[str, object]]:
+        # Memory and its mask stay at one row per sentence; the decoder folds the beams.
+        kept = {
+            name: model_kwargs.pop(name)
+            for name in ("encoder_outputs", "attention_mask")
+            if name in model_kwargs
+        }
+        input_ids, model_kwargs = super()._expand_inputs_for_generation(
+            expand_size=expand_size, is_encoder_decoder=False, input_ids=input_ids, **model_kwargs
+        )
+        return input_ids, model_kwargs | kept
+
+    def _prepare_generated_length(
+        self,
+        generation_config: GenerationConfig,
+        has_default_max_length: bool,
+        has_default_min_length: bool,
+        model_input_name: str,
+        input_ids_length: int,
+        inputs_tensor: Tensor,
+    ) -> GenerationConfig:
+        if not generation_config._limit_is_given:
+            has_default_max_length = False
+            extra = input_ids_length + generation_config.extra_decode_length
+            limit = inputs_tensor.shape[1] + extra
+            generation_config._longest_extra = extra
+            generation_config.max_length = min(limit, self._longest_target() or limit)
+        generation_config = super()._prepare_generated_length(
+            generation_config=generation_config,
+            has_default_max_length=has_default_max_length,
+            has_default_min_length=has_default_min_length,
+            model_input_name=model_input_name,
+            input_ids_length=input_ids_length,
+            inputs_tensor=inputs_tensor,
+        )
+        longest = self._longest_target()
+        if longest is not None and generation_config.max_length > longest:
+            raise ValueError(
+                f"the length limit of {generation_config.max_length} tokens (start token included) "
+                f"exceeds the table of max_position_embeddings={longest} learned positions; lower "
+                "max_new_tokens or max_length"
+            )
+        return generation_config
+
+    def _validate_generated_length(
+        self,
+        generation_config: GenerationConfig,
+        input_ids_length: int,
+        has_default_max_length: bool,
+    ) -> None:
+        # A limit by the source is not the library's default that it warns of.
+        has_default_max_length = has_default_max_length and generation_config._limit_is_given
+        super()._validate_generated_length(
+            generation_config, input_ids_length, has_default_max_length
+        )
+
+    def _longest_target(self) -> int | None:
+        is_learned = self.config.position_type == "learned"
+        return self.config.max_position_embeddings if is_learned else None
+
+    def _prepare_cache_for_generation(
+        self,
+        generation_config: GenerationConfig,
+        model_kwargs: dict[str, object],
+        generation_mode: str,
+        batch_size: int,
+        max_cache_length: int,
+    ) -> None:
+        if not generation_config._limit_is_given:
+            generation_config._length_limits = _length_limits(generation_config, model_kwargs)
+        is_ours = (
+            model_kwargs.get(CACHE_KEY) is None
+            and generation_config.use_cache is not False
+            and generation_config.cache_implementation in GROWING_CACHES
+        )
+        if is_ours:
+            model_kwargs[CACHE_KEY] = VanillaTransformerCache(self.config.decoder_layers)
+            return
+        if generation_config.cache_implementation is not None:
+            check_static_cache(self.config)
+        super()._prepare_cache_for_generation(
+            generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
+        )
+        cache = model_kwargs.get(CACHE_KEY)
+        if cache is not None and not isinstance(cache, VanillaTransformerCache):
+            rows = max(generation_config.num_beams, generation_config.num_return_sequences)
+            _unshare_memory(model_kwargs, rows)
+
+    def _get_logits_processor(
+        self, generation_config: GenerationConfig, *args: object, **kwargs: object
+    ) -> LogitsProcessorList:
+        processors = super()._get_logits_processor(generation_config, *args, **kwargs)
+        pad, eos = self.config.pad_token_id, self.config.eos_token_id
+        if pad is not None and pad != eos:
+            processors.insert(0, SuppressTokensLogitsProcessor([pad], device=self.device))
+        return processors
+
+    def _get_stopping_criteria(
+        self, generation_config: GenerationConfig, *args: object, **kwargs: object
+    ) -> StoppingCriteriaList:
+        criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
+        if generation_config._length_limits is not None:
+            criteria.append(SourceLengthLimit(generation_config._length_limits))
+        return criteria
+
+    def _beam_search(
+        self, input_ids: Tensor, *, generation_config: GenerationConfig, **kwargs: object
+    ) -> ModelOutput | Tensor:
+        # The library fills up with the end of sentence where the padding id is 0, which would end
+        # a hypothesis that its length limit had cut.
+        wants_output = generation_config.return_dict_in_generate
+        generation_config.return_dict_in_generate = True
+        output = super()._beam_search(input_ids, generation_config=generation_config, **kwargs)
+        lengths = input_ids.shape[1] + output.beam_indices.ge(0).sum(-1, keepdim=True)
+        indices = torch.arange(output.sequences.shape[1], device=lengths.device)
+        output.sequences = output.sequences.masked_fill(
+            indices.ge(lengths), generation_config._pad_token_tensor
+        )
+        return output if wants_output else output.sequences
+
+
+def _add_own_settings(generation_config: GenerationConfig, settings: dict[str, object]) -> None:
+    for name in OWN_SETTINGS:
+        if not hasattr(generation_config, name):
+            setattr(generation_config, name, settings[name])
+
+
+def _set_length_penalty(generation_config: GenerationConfig, given: dict[str, object]) -> None:
+    alpha = generation_config.gnmt_alpha
+    if given.get("length_penalty") is not None:
+        if given.get("gnmt_alpha") is not None:
+            raise ValueError(
+                f"length_penalty={given['length_penalty']} and gnmt_alpha={given['gnmt_alpha']} "
+                "both rank the hypotheses; give one of them"
+            )
+        return
+    if alpha is None:
+        return
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not alpha >= 0:
+        raise ValueError(f"gnmt_alpha={alpha!r} is not a number of at least 0")
+    generation_config.length_penalty = GnmtLengthPenalty(alpha)
+
+
+def _length_limits(generation_config: GenerationConfig, model_kwargs: dict[str, object]) -> Tensor:
+    """Return the longest decoder sequence [B] of each sentence, prompt included."""
+    memory = model_kwargs["encoder_outputs"][0]
+    mask = model_kwargs.get("attention_mask")
+    if mask is None:
+        mask = torch.ones(memory.shape[:2], dtype=torch.long, device=memory.device)
+    limits = mask.ne(0).sum(-1) + generation_config._longest_extra
+    return limits.clamp(max=generation_config.max_length)
+
+
+def _unshare_memory(model_kwargs: dict[str, object], rows: int) -> None:
+    """Repeat memory and mask for each beam: the library's caches reorder them with the beams."""
+    outputs = model_kwargs["encoder_outputs"]
+    memory = outputs.last_hidden_state.repeat_interleave(rows, dim=0)
+    model_kwargs["encoder_outputs"] = type(outputs)(**{**outputs, "last_hidden_state": memory})
+    if model_kwargs.get("attention_mask") is not None:
+        model_kwargs["attention_mask"] = model_kwargs["attention_mask"].repeat_interleave(rows, 0)

@@ -1,0 +1,46 @@
+"""Where a token stands: the sinusoids of the paper, and learned positions."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def sinusoidal_encoding(position_ids: Tensor, d_model: int, dtype: torch.dtype) -> Tensor:
+    """Compute PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)).
+
+    Source: Vaswani et al. 2017, §3.5. Angles are taken in float64 (float32 where the device has
+    nothing wider) and rounded once at the end, so that a half-precision model has exact positions.
+
+    Args:
+        position_ids: Positions [..., L].
+        d_model: Width D, even.
+        dtype: Type of the result.
+
+    Returns:
+        Encodings [..., L, D], sine and cosine interleaved.
+    """
+    wide = torch.float32 if position_ids.device.type == "mps" else torch.float64
+    even = torch.arange(0, d_model, 2, device=position_ids.device, dtype=wide)
+    angles = position_ids[..., None].to(wide) * torch.exp(even * (-math.log(10_000.0) / d_model))
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).to(dtype)
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoids computed when they are needed: no table to lose, no longest sentence."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, position_ids: Tensor, dtype: torch.dtype) -> Tensor:
+        """Encode position ids [..., L] as [..., L, D]."""
+        return sinusoidal_encoding(position_ids, self.d_model, dtype)
+
+
+class LearnedPositions(nn.Embedding):
+    """A learned vector for each position up to a longest one (table 3, row E)."""
+
+    def forward(self, position_ids: Tensor, dtype: torch.dtype) -> Tensor:
+        """Look position ids [..., L] up as [..., L, D]."""
+        return super().forward(position_ids).to(dtype)

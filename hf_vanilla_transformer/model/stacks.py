@@ -1,0 +1,210 @@
+"""Encoder and decoder: embeddings, positions and N layers (Vaswani et al. 2017, §3.1)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+)
+
+from .cache import VanillaTransformerCache
+from .compat import CACHE_KEY, as_decoder_cache
+from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .layers import DecoderLayer, EncoderLayer
+from .masks import decoder_self_mask, segment_mask, segment_positions
+from .positions import LearnedPositions, SinusoidalPositions
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Token embeddings multiplied by sqrt(d_model) (§3.4), unless the config turns that off."""
+
+    def __init__(self, config: VanillaTransformerConfig, vocab_size: int) -> None:
+        super().__init__(vocab_size, config.d_model)
+        self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Look ids [B, L] up as vectors [B, L, D]."""
+        return super().forward(input_ids) * self.scale
+
+
+class Stack(nn.Module):
+    """What encoder and decoder share: embeddings plus positions, and the final norm of pre-norm."""
+
+    main_input_name = "input_ids"
+
+    def __init__(
+        self,
+        config: VanillaTransformerConfig,
+        embed_tokens: ScaledEmbedding,
+        layers: list[nn.Module],
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embed_tokens = embed_tokens
+        if config.position_type == "learned":
+            self.embed_positions = LearnedPositions(config.max_position_embeddings, config.d_model)
+        else:
+            self.embed_positions = SinusoidalPositions(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(layers)
+        self.layer_norm = nn.LayerNorm(config.d_model) if config.norm_position == "pre" else None
+
+    def embed(self, inputs_embeds: Tensor, position_ids: Tensor) -> Tensor:
+        """Add positions [B or 1, L] to embeddings [B, L, D]."""
+        return self.dropout(inputs_embeds + self.embed_positions(position_ids, inputs_embeds.dtype))
+
+    def final_norm(self, x: Tensor) -> Tensor:
+        """Normalise the last layer's output [B, L, D] where layers do not do it themselves."""
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def is_recomputed(self) -> bool:
+        """Tell whether gradient checkpointing will run every layer twice."""
+        is_checkpointed = self.layers[0].gradient_checkpointing
+        return is_checkpointed and self.training and torch.is_grad_enabled()
+
+    def check_inputs(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, mask: Tensor | None, name: str
+    ) -> None:
+        """Refuse what the stack cannot read.
+
+        Raises:
+            ValueError: Both or neither of ids and embeddings are given, or the mask is not 2D.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            given = "neither" if input_ids is None else "both"
+            raise ValueError(f"give {name}input_ids or {name}inputs_embeds; {given} given")
+        if mask is not None and mask.dim() != 2:
+            raise ValueError(
+                f"{name}attention_mask has shape {tuple(mask.shape)}; give segment ids of shape "
+                "[batch, length], 0 for padding"
+            )
+
+    def check_length(self, length: int) -> None:
+        """Refuse positions past the table of learned ones.
+
+        Raises:
+            ValueError: `length` tokens need more positions than the table has.
+        """
+        longest = self.config.max_position_embeddings
+        if self.config.position_type == "learned" and length > longest:
+            raise ValueError(
+                f"a sequence of {length} tokens is longer than max_position_embeddings={longest}; "
+                "truncate it"
+            )
+
+
+class Encoder(Stack):
+    """Maps a source sentence to its memory."""
+
+    def __init__(self, config: VanillaTransformerConfig, embed_tokens: ScaledEmbedding) -> None:
+        layers = [EncoderLayer(config, i) for i in range(config.encoder_layers)]
+        super().__init__(config, embed_tokens, layers)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        **kwargs: object,
+    ) -> BaseModelOutput:
+        """Encode ids or embeddings.
+
+        Args:
+            input_ids: Source ids [B, S].
+            attention_mask: Segment ids [B, S], 0 for padding; None means no padding.
+            inputs_embeds: Embeddings [B, S, D] in place of ids, already scaled.
+            output_attentions: Whether to return weights [B, h, S, S] of each layer.
+            output_hidden_states: Whether to return the N+1 states [B, S, D].
+            **kwargs: What `generate` hands on and an encoder has no use for.
+
+        Returns:
+            The memory [B, S, D] as `last_hidden_state`, and what was asked for.
+        """
+        self.check_inputs(input_ids, inputs_embeds, attention_mask, "")
+        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        self.check_length(x.shape[1])
+        segments = None if attention_mask is None else attention_mask.long()
+        if segments is None:
+            positions = torch.arange(x.shape[1], device=x.device)[None]
+        else:
+            positions = segment_positions(segments)
+        mask = segment_mask(segments, segments)
+        x = self.embed(x, positions)
+        states, attentions = [x], []
+        for layer in self.layers:
+            x, weights = layer(x, mask, output_attentions)
+            states.append(x)
+            attentions.append(weights)
+        x = states[-1] = self.final_norm(x)
+        return BaseModelOutput(
+            last_hidden_state=x,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )
+
+
+class Decoder(Stack):
+    """Maps the target so far and the memory to states that predict the next token."""
+
+    def __init__(self, config: VanillaTransformerConfig, embed_tokens: ScaledEmbedding) -> None:
+        layers = [DecoderLayer(config, i) for i in range(config.decoder_layers)]
+        super().__init__(config, embed_tokens, layers)
+
+    def forward(
+        self,
+        input_ids: Tensor | None,
+        memory: Tensor,
+        attention_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cache: VanillaTransformerCache | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Decode ids or embeddings.
+
+        Args:
+            input_ids: Target ids [B*n, T] that the cache does not hold yet.
+            memory: Encoder states [B, S, D]; n consecutive rows of the target share a row.
+            attention_mask: Segment ids [B*n, past + T] of the target; None means no padding.
+            memory_mask: Segment ids [B, S] of the source; None means no padding.
+            inputs_embeds: Embeddings [B*n, T, D] in place of ids, already scaled.
+            cache: What is held of past positions; it is extended in place.
+            output_attentions: Whether to return self- and cross-attention weights.
+            output_hidden_states: Whether to return the N+1 states [B*n, T, D].
+
+        Returns:
+            States [B*n, T, D] as `last_hidden_state`, the cache, and what was asked for.
+        """
+        self.check_inputs(input_ids, inputs_embeds, attention_mask, "decoder_")
+        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        held = as_decoder_cache(cache)
+        past, length = 0 if held is None else held.past_length(), x.shape[1]
+        indices = torch.arange(length, device=x.device) + past
+        segments = None if attention_mask is None else attention_mask.long()
+        positions = indices[None] if segments is None else segment_positions(segments)[:, -length:]
+        key_length = length if held is None else held.key_length(length)
+        self_mask = decoder_self_mask(segments, indices, key_length, past)
+        cross_mask = segment_mask(
+            None if segments is None else segments[:, -length:],
+            None if memory_mask is None else memory_mask.long(),
+        )
+        x = self.embed(x, positions)
+        states, self_weights, cross_weights = [x], [], []
+        for layer in self.layers:
+            x, own, cross = layer(x, memory, self_mask, cross_mask, held, output_attentions)
+            states.append(x)
+            self_weights.append(own)
+            cross_weights.append(cross)
+        x = states[-1] = self.final_norm(x)
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=x,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(self_weights) if output_attentions else None,
+            cross_attentions=tuple(cross_weights) if output_attentions else None,
+            **{CACHE_KEY: cache},
+        )

@@ -1,0 +1,127 @@
+"""Show how training goes: a line that changes on a terminal, now and then a log line elsewhere."""
+
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from accelerate import PartialState
+
+logger = logging.getLogger(__name__)
+
+TERMINAL_SECONDS = 0.2
+LOG_SECONDS = 15.0
+
+
+@dataclass
+class Window:
+    """Sums since the last line that was shown."""
+
+    began: float
+    loss: float = 0.0
+    updates: int = 0
+    tokens: int = 0
+
+
+class Progress:
+    """Report step, loss, perplexity, learning rate, tokens/s and remaining time.
+
+    Loss is the training loss per target token, averaged over the updates since the last line;
+    perplexity is e to the loss. Both include label smoothing. Tokens are source plus target,
+    without padding, of all processes.
+    """
+
+    def __init__(self, *, max_steps: int | None, max_minutes: float | None) -> None:
+        """Begin to count.
+
+        Args:
+            max_steps: Update at which training ends, None if unknown.
+            max_minutes: Minutes after which it ends, None if unlimited.
+        """
+        self.max_steps = max_steps
+        self.max_seconds = None if max_minutes is None else 60 * max_minutes
+        self.is_terminal = sys.stderr.isatty() and PartialState().is_main_process
+        self.began = time.monotonic()
+        self.window = Window(self.began)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since training began."""
+        return time.monotonic() - self.began
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.max_seconds is not None and self.seconds >= self.max_seconds
+
+    def update(self, step: int, *, loss: float, rate: float, tokens: int) -> None:
+        """Count one update, and show a line if it is time.
+
+        Args:
+            step: Number of the update, from 1.
+            loss: Its loss per target token.
+            rate: Its learning rate.
+            tokens: Its source and target tokens.
+        """
+        window = self.window
+        window.loss += loss
+        window.updates += 1
+        window.tokens += tokens
+        elapsed = time.monotonic() - window.began
+        due = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
+        if elapsed >= due or step == self.max_steps:
+            self._show(self._line(step, rate, elapsed))
+            self.window = Window(time.monotonic())
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the time of the block out of tokens/s."""
+        began = time.monotonic()
+        yield
+        self.window.began += time.monotonic() - began
+
+    def note(self, text: str) -> None:
+        """Log one event on a line of its own."""
+        if self.is_terminal:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        logger.info(text)
+
+    def _line(self, step: int, rate: float, elapsed: float) -> str:
+        """Return the figures of the current window as text."""
+        loss = self.window.loss / self.window.updates
+        total = "" if self.max_steps is None else f"/{self.max_steps}"
+        return (
+            f"step {step}{total}  loss {loss:.3f}  perplexity {math.exp(min(loss, 50)):.2f}  "
+            f"rate {rate:.2e}  {self.window.tokens / max(elapsed, 1e-9):,.0f} tokens/s  "
+            f"{_clock(self._remaining(step))} left"
+        )
+
+    def _remaining(self, step: int) -> float | None:
+        """Estimate the seconds until the nearest limit, None without one."""
+        limits = []
+        if self.max_steps is not None:
+            limits.append(self.seconds / step * (self.max_steps - step))
+        if self.max_seconds is not None:
+            limits.append(max(self.max_seconds - self.seconds, 0.0))
+        return min(limits, default=None)
+
+    def _show(self, line: str) -> None:
+        """Overwrite the terminal's line, or log."""
+        if self.is_terminal:
+            sys.stderr.write(f"\r\033[K{line}")
+            sys.stderr.flush()
+        else:
+            logger.info(line)
+
+
+def _clock(seconds: float | None) -> str:
+    """Write seconds as 1:02:03, or as 2:03 below an hour."""
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

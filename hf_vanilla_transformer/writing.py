@@ -1,0 +1,50 @@
+"""Write files and folders so that a reader never meets half of one."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def write_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary sibling that takes the place of `path` when the block ends well.
+
+    A reader, or a kill at any instant, meets the old folder, no folder, or the whole new one.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished, replaced = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
+    for leftover in (unfinished, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
+    unfinished.mkdir()
+    try:
+        yield unfinished
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    if path.exists():
+        path.rename(replaced)
+    unfinished.rename(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write UTF-8 text under a temporary name, then rename it to `path`; devices are written to."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        path.write_bytes(text.encode())
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    try:
+        unfinished.write_bytes(text.encode())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, content: object) -> None:
+    """Write indented JSON that keeps every character readable."""
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
