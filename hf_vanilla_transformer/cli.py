@@ -159,7 +159,7 @@ def _search_settings(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _quickstart(options: argparse.Namespace) -> None:
-    print(describe(quickstart(options.output, options.text)))
+    print(describe(quickstart(options.output, options.text), options.output))
 
 
 def _train(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+from reversing import train_reversing_model
 
 from hf_vanilla_transformer import (
     VanillaTransformerConfig,
@@ -33,7 +34,7 @@ def build_model(seed=0, **fields):
     )
     for parameter in model.parameters():
         if parameter.dim() == 1:
-            torch.nn.init.normal_(parameter, mean=float(parameter.mean()), std=0.2)
+            torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.2)
     return model.eval()
 
 
@@ -41,6 +42,13 @@ def build_model(seed=0, **fields):
 def tiny_model():
     """Return the factory of tiny models: `tiny_model(**config_fields)`."""
     return build_model
+
+
+@pytest.fixture(scope="session")
+def reversing_model():
+    """Return a model that reverses letters, trained once: see `ReversingModel`."""
+    torch.manual_seed(0)
+    return train_reversing_model(build_model(vocab_size=14))
 
 
 @pytest.fixture

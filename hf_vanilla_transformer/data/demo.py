@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
-from .corpus import Pair
-from .demo_everyday import KINDS
-from .demo_pronouns import SCENES, pronoun_groups
+from hf_vanilla_transformer.data.corpus import Pair
+from hf_vanilla_transformer.data.demo_everyday import KINDS
+from hf_vanilla_transformer.data.demo_pronouns import SCENES, pronoun_groups
 
 SHOWCASE = (
     Pair(

@@ -6,8 +6,8 @@ Every function yields all its sentences, without final punctuation on the Chines
 from collections.abc import Callable, Iterator
 from itertools import combinations, product
 
-from .corpus import Pair
-from .demo_words import (
+from hf_vanilla_transformer.data.corpus import Pair
+from hf_vanilla_transformer.data.demo_words import (
     ANIMAL_COLOURS,
     ANIMAL_QUALITIES,
     ANIMALS,

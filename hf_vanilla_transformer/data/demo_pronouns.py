@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from .corpus import Pair
-from .demo_words import (
+from hf_vanilla_transformer.data.corpus import Pair
+from hf_vanilla_transformer.data.demo_words import (
     ANIMALS,
     BASKET,
     BIG_ANIMALS,

@@ -122,7 +122,7 @@ class CrossAttention(MultiHeadAttention):
         query = self.split_heads(self.q_proj(x.reshape(key.shape[0], beams * length, -1)))
         context, weights = self.attend(query, key, value, mask, show_weights)
         context = context.transpose(1, 2).reshape(x.shape[0], length, -1)
-        if weights is not None:
+        if weights is not None and beams > 1:
             weights = weights.unflatten(2, (beams, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context), weights
 

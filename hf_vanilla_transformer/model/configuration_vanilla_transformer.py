@@ -1,5 +1,7 @@
 """Configuration of the original Transformer: every hyper-parameter, in the paper's symbols."""
 
+import copy
+
 from transformers import PretrainedConfig
 
 CHOICES = {
@@ -189,6 +191,20 @@ class VanillaTransformerConfig(PretrainedConfig):
         # Set last, over what a file says: that names the place which the file came from.
         self.auto_map = dict(AUTO_MAP)
         self.custom_pipelines = CustomPipelines(translation=TRANSLATION)
+
+    def get_text_config(
+        self, decoder: bool | None = None, encoder: bool | None = None
+    ) -> "VanillaTransformerConfig":
+        """Return the configuration as caches and candidate generators read it.
+
+        They ask for the decoder's side and read its depth under a name that is the encoder's here.
+        """
+        if not decoder or encoder:
+            return self
+        config = copy.deepcopy(self)
+        config.encoder_layers = self.decoder_layers
+        config.vocab_size = self.decoder_vocab_size or self.vocab_size
+        return config
 
 
 def check_fields(config: VanillaTransformerConfig) -> None:

@@ -31,12 +31,12 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
 
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__(config)
+        # One module in three places would go unnoticed where a checkpoint lacks its tensor: the
+        # library ties parameters, by the table below.
         if config.share_encoder_decoder_embeddings:
             self.shared = ScaledEmbedding(config, config.vocab_size)
-            source = target = self.shared
-        else:
-            source = ScaledEmbedding(config, config.vocab_size)
-            target = ScaledEmbedding(config, config.decoder_vocab_size or config.vocab_size)
+        source = ScaledEmbedding(config, config.vocab_size)
+        target = ScaledEmbedding(config, config.decoder_vocab_size or config.vocab_size)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target)
         self._tied_weights_keys = embedding_ties(config)
@@ -186,13 +186,14 @@ class VanillaTransformerForConditionalGeneration(
         pad_to_multiple_of: int | None = None,
         mean_resizing: bool = True,
     ) -> ScaledEmbedding:
-        known = new_num_tokens or self.lm_head.out_features
-        embeddings = super()._resize_token_embeddings(
-            new_num_tokens, pad_to_multiple_of, mean_resizing
-        )
-        rows, is_trained = embeddings.num_embeddings, self.lm_head.weight.requires_grad
+        known = rows = new_num_tokens or self.lm_head.out_features
+        if pad_to_multiple_of is not None:
+            rows = -(-known // pad_to_multiple_of) * pad_to_multiple_of
+        is_trained = self.lm_head.weight.requires_grad
+        # Before the embeddings: once their tied matrix has grown, the projection looks grown too.
         self.lm_head = self._get_resized_lm_head(self.lm_head, rows, mean_resizing=mean_resizing)
         self.lm_head.requires_grad_(is_trained)
+        embeddings = super()._resize_token_embeddings(rows, None, mean_resizing)
         suppressed = [i for i in self.generation_config.suppress_tokens or () if i < known]
         suppressed += range(known, rows)  # rows that only pad the matrix are no tokens
         self.generation_config.suppress_tokens = suppressed or None

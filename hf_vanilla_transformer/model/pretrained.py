@@ -64,13 +64,16 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
                 f"vocab_size={config.vocab_size} and decoder_vocab_size="
                 f"{config.decoder_vocab_size} differ: one number cannot resize both vocabularies"
             )
-        for stack in (self.get_encoder(), self.get_decoder()):
+        is_shared = config.share_encoder_decoder_embeddings
+        for stack in (self.get_encoder(), self.get_decoder())[: 1 if is_shared else 2]:
             is_trained = stack.embed_tokens.weight.requires_grad
             embeddings = self._get_resized_embeddings(
                 stack.embed_tokens, new_num_tokens, pad_to_multiple_of, mean_resizing
             )
             embeddings.requires_grad_(is_trained)
             stack.embed_tokens = embeddings
+        if is_shared:
+            self.base_model.set_input_embeddings(embeddings)
         if config.decoder_vocab_size is not None:
             config.decoder_vocab_size = embeddings.num_embeddings
         return self.get_input_embeddings()

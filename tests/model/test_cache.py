@@ -1,0 +1,106 @@
+"""The growing cache against plain concatenation."""
+
+import random
+
+import pytest
+import torch
+
+from hf_vanilla_transformer.model.cache import VanillaTransformerCache
+
+ROWS, HEADS, KEY_WIDTH, VALUE_WIDTH = 4, 2, 3, 5
+
+
+def draw(length):
+    return torch.randn(ROWS, HEADS, length, KEY_WIDTH), torch.randn(
+        ROWS, HEADS, length, VALUE_WIDTH
+    )
+
+
+class ConcatenatedCache:
+    """Keys and values of one layer, joined with torch.cat at every step."""
+
+    def __init__(self):
+        self.states = draw(0)
+
+    def extend(self, new):
+        self.states = tuple(torch.cat(pair, dim=2) for pair in zip(self.states, new, strict=True))
+
+    def keep(self, length):
+        self.states = tuple(x[:, :, :length] for x in self.states)
+
+    def reorder(self, rows):
+        self.states = tuple(x[rows] for x in self.states)
+
+
+def extend_both(cache, plain, layer_idx, length):
+    new = draw(length)
+    plain.extend(new)
+    found = cache.extend(layer_idx, *new)
+    assert all(x.equal(y) for x, y in zip(found, plain.states, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("lengths", [[1] * 200, [3, 1, 61, 1, 1, 70, 1], [64, 1, 63, 1], [500, 1]])
+def test_growth_past_every_capacity_is_concatenation(lengths):
+    cache, plain = VanillaTransformerCache(1), ConcatenatedCache()
+    for length in lengths:
+        assert cache.key_length(length) == cache.past_length() + length
+        extend_both(cache, plain, 0, length)
+        assert cache.past_length() == cache.get_seq_length() == plain.states[0].shape[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_growing_cropping_and_reordering_is_that_of_concatenation(seed):
+    rng = random.Random(seed)
+    cache, plain = VanillaTransformerCache(2), [ConcatenatedCache() for _ in range(2)]
+    for _ in range(30):
+        length = rng.choice([1, 1, 1, 4, 40])
+        for layer_idx, layer in enumerate(plain):
+            extend_both(cache, layer, layer_idx, length)
+        held = cache.past_length()
+        action = rng.choice(["reorder", "keep", "drop", "none"])
+        if action == "reorder":
+            rows = torch.tensor([rng.randrange(ROWS) for _ in range(ROWS)])
+            cache.reorder_cache(rows)
+            for layer in plain:
+                layer.reorder(rows)
+        elif action == "keep" and held > 1:
+            kept = rng.randint(1, held + 2)
+            cache.crop(kept)
+            for layer in plain:
+                layer.keep(kept)
+        elif action == "drop":
+            dropped = rng.randint(0, min(3, held - 1))
+            cache.crop(-dropped)
+            for layer in plain:
+                layer.keep(held - dropped)
+        assert cache.get_seq_length(1) == plain[1].states[0].shape[2]
+    assert cache.past_length() > 0
+
+
+def test_cropping_by_nothing_keeps_everything():
+    cache = VanillaTransformerCache(1)
+    cache.extend(0, *draw(3))
+    cache.crop(0)
+    assert cache.past_length() == 3
+
+
+def test_the_memory_is_stored_once_and_keeps_its_rows_under_beams():
+    cache = VanillaTransformerCache(2)
+    assert cache.memory(0) is None
+    key, value = torch.randn(2, HEADS, 6, KEY_WIDTH), torch.randn(2, HEADS, 6, VALUE_WIDTH)
+    assert cache.store_memory(0, key, value) == (key, value)
+    cache.extend(0, *draw(2))
+    cache.reorder_cache(torch.tensor([3, 3, 0, 1]))
+    cache.crop(1)
+    assert cache.memory(0)[0] is key
+    assert cache.memory(0)[1] is value
+    assert cache.memory(1) is None
+
+
+def test_a_token_is_written_in_place_until_the_buffer_is_full():
+    cache = VanillaTransformerCache(1)
+    keys, _ = cache.extend(0, *draw(1))
+    addresses = {cache.extend(0, *draw(1))[0].data_ptr() for _ in range(63)}
+    assert addresses == {keys.data_ptr()}
+    assert cache.extend(0, *draw(1))[0].data_ptr() != keys.data_ptr()
