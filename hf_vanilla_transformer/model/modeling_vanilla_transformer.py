@@ -17,7 +17,12 @@ from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
 from .pipeline_translation import TranslationPipeline  # noqa: F401
 from .positions import sinusoidal_encoding  # noqa: F401
-from .pretrained import VanillaTransformerPreTrainedModel, embedding_ties, output_ties
+from .pretrained import (
+    VanillaTransformerPreTrainedModel,
+    embedding_ties,
+    output_ties,
+    suppress_padding_rows,
+)
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
@@ -186,17 +191,15 @@ class VanillaTransformerForConditionalGeneration(
         pad_to_multiple_of: int | None = None,
         mean_resizing: bool = True,
     ) -> ScaledEmbedding:
-        known = rows = new_num_tokens or self.lm_head.out_features
+        old_rows, is_trained = self.lm_head.out_features, self.lm_head.weight.requires_grad
+        tokens = rows = new_num_tokens or old_rows
         if pad_to_multiple_of is not None:
-            rows = -(-known // pad_to_multiple_of) * pad_to_multiple_of
-        is_trained = self.lm_head.weight.requires_grad
+            rows = -(-tokens // pad_to_multiple_of) * pad_to_multiple_of
         # Before the embeddings: once their tied matrix has grown, the projection looks grown too.
         self.lm_head = self._get_resized_lm_head(self.lm_head, rows, mean_resizing=mean_resizing)
         self.lm_head.requires_grad_(is_trained)
         embeddings = super()._resize_token_embeddings(rows, None, mean_resizing)
-        suppressed = [i for i in self.generation_config.suppress_tokens or () if i < known]
-        suppressed += range(known, rows)  # rows that only pad the matrix are no tokens
-        self.generation_config.suppress_tokens = suppressed or None
+        suppress_padding_rows(self.generation_config, old_rows, tokens, rows)
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

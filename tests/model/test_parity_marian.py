@@ -61,7 +61,7 @@ def pair(request, tiny_model):
             bad_words_ids=None,
         )
     ).eval()
-    for name, parameter in marian.named_parameters():
+    for parameter in marian.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.2)
     marian.final_logits_bias.normal_()

@@ -1,0 +1,45 @@
+import dataclasses
+
+import pytest
+
+from hf_vanilla_transformer.presets import PRESETS
+from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_tokens", 0),
+        ("accumulate", -1),
+        ("max_steps", 0),
+        ("epochs", 0),
+        ("max_minutes", -0.5),
+        ("warmup_steps", 0),
+        ("learning_rate", float("nan")),
+        ("save_every", 0),
+        ("keep_checkpoints", 0),
+        ("clip_norm", -1.0),
+    ],
+)
+def test_a_number_out_of_range_is_named_with_its_value(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value} must be positive"):
+        LoopArguments(**{"max_steps": 1, name: value})
+
+
+def test_training_without_an_end_is_refused():
+    with pytest.raises(ValueError, match="max_steps, epochs, max_minutes"):
+        LoopArguments()
+
+
+def test_a_preset_fills_what_was_not_given():
+    options = dict.fromkeys(field.name for field in dataclasses.fields(LoopArguments))
+    base = LoopArguments.with_preset(PRESETS["base"], options)
+    assert (base.max_steps, base.warmup_steps, base.batch_tokens) == (100_000, 4000, 25_000)
+    given = LoopArguments.with_preset(PRESETS["base"], options | {"epochs": 2, "warmup_steps": 7})
+    assert (given.max_steps, given.epochs, given.warmup_steps) == (None, 2, 7)
+
+
+def test_every_option_has_a_help_text():
+    for arguments in (RunArguments, LoopArguments):
+        for field in dataclasses.fields(arguments):
+            assert len(field.metadata["help"]) > 15, field.name

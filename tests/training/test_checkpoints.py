@@ -1,0 +1,77 @@
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from hf_vanilla_transformer.training.checkpoints import (
+    average_checkpoints,
+    average_weights,
+    list_checkpoints,
+    save_checkpoint,
+)
+
+
+def save_weights(folder, **weights):
+    folder.mkdir(exist_ok=True, parents=True)
+    save_file(weights, folder / "model.safetensors")
+    return folder
+
+
+def test_the_last_checkpoints_are_kept_in_the_order_of_their_steps(tmp_path):
+    for step in (5, 90, 100, 1000):
+        save_checkpoint(lambda folder: (folder / "f").write_text("x"), tmp_path, step=step, keep=3)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [
+        "step-00000090",
+        "step-00000100",
+        "step-00001000",
+    ]
+    assert all((path / "f").is_file() for path in list_checkpoints(tmp_path))
+
+
+def test_a_failed_save_leaves_the_earlier_checkpoints_alone(tmp_path):
+    save_checkpoint(lambda folder: (folder / "f").write_text("good"), tmp_path, step=1, keep=1)
+
+    def fail(folder):
+        (folder / "f").write_text("half")
+        raise OSError("disk full")
+
+    for step in (1, 2):
+        with pytest.raises(OSError, match="disk full"):
+            save_checkpoint(fail, tmp_path, step=step, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+    assert (tmp_path / "step-00000001" / "f").read_text() == "good"
+
+
+def test_the_average_is_the_mean_in_the_dtype_of_the_checkpoints(tmp_path):
+    values = torch.tensor([[1.0, 2.0], [4.0, 8.0], [1.0, -1.0]])
+    folders = [save_weights(tmp_path / str(i), w=row) for i, row in enumerate(values)]
+    torch.testing.assert_close(average_weights(folders)["w"], torch.tensor([2.0, 3.0]))
+    assert average_weights([save_weights(tmp_path / "h", w=values.half())])["w"].dtype == torch.half
+
+
+def test_checkpoints_of_different_models_are_refused_by_name(tmp_path):
+    first = save_weights(tmp_path / "a", w=torch.zeros(2), b=torch.zeros(1))
+    second = save_weights(tmp_path / "b", w=torch.zeros(3), b=torch.zeros(1))
+    third = save_weights(tmp_path / "c", w=torch.zeros(2))
+    with pytest.raises(ValueError, match=r"b and .*a are of different models: w is \(2,\)"):
+        average_weights([first, second])
+    with pytest.raises(ValueError, match=r"b is \(1,\) and absent"):
+        average_weights([first, third])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty holds no \.safetensors file"):
+        average_weights([first, tmp_path / "empty"])
+
+
+def test_an_averaged_folder_is_a_model_that_loads(tiny_model, tmp_path):
+    models = [tiny_model(seed=seed) for seed in range(2)]
+    for seed, model in enumerate(models):
+        model.save_pretrained(tmp_path / str(seed))
+    average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "average")
+    average = type(models[0]).from_pretrained(tmp_path / "average")
+    for name, parameter in average.named_parameters():
+        mean = (models[0].get_parameter(name) + models[1].get_parameter(name)) / 2
+        torch.testing.assert_close(parameter, mean)
+    saved = {path.name for path in (tmp_path / "0").iterdir()}
+    assert {path.name for path in (tmp_path / "average").iterdir()} == saved
+    assert len(load_file(tmp_path / "average" / "model.safetensors")) == len(
+        load_file(tmp_path / "0" / "model.safetensors")
+    )

@@ -1,0 +1,61 @@
+import io
+import logging
+
+from accelerate import PartialState
+
+from hf_vanilla_transformer.training import progress
+from hf_vanilla_transformer.training.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def show(monkeypatch, stream, steps=4, seconds=1.0):
+    """Run `steps` updates of one second each by a clock of our own."""
+    PartialState()
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    shown = Progress(max_steps=steps, max_minutes=None)
+    for step in range(1, steps + 1):
+        now[0] += seconds
+        shown.update(step, loss=float(step), rate=1e-3, tokens=500)
+    return shown
+
+
+def test_a_terminal_shows_one_line_that_is_overwritten(monkeypatch):
+    terminal = Terminal()
+    show(monkeypatch, terminal)
+    lines = terminal.getvalue().split("\r\033[K")[1:]
+    assert len(lines) == 4
+    assert "\n" not in terminal.getvalue()
+    assert lines[1] == (
+        "step 2/4  loss 2.000  perplexity 7.39  rate 1.00e-03  500 tokens/s  0:02 left"
+    )
+
+
+def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    stream = io.StringIO()
+    show(monkeypatch, stream, seconds=6.0)  # lines after 18 s, and at the end
+    assert stream.getvalue() == ""
+    assert [line.split("  ")[:2] for line in caplog.messages] == [
+        ["step 3/4", "loss 2.000"],
+        ["step 4/4", "loss 4.000"],
+    ]
+    assert "83 tokens/s" in caplog.messages[0]
+
+
+def test_time_limits_and_pauses(monkeypatch):
+    PartialState()
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = Progress(max_steps=None, max_minutes=0.5)
+    with shown.paused():
+        now[0] += 20
+    assert shown.window.began == 20
+    assert not shown.is_over
+    now[0] += 10
+    assert shown.is_over
