@@ -2,45 +2,30 @@
 
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 
-from tokenizers import (
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors, trainers
 
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
     VanillaTransformerTokenizer,
+)
+from hf_vanilla_transformer.segmentation import (
+    ESCAPED,
+    build_decoder,
+    build_normalizer,
+    build_pre_tokenizer,
 )
 
 logger = logging.getLogger(__name__)
 
 ROLES = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
-SPACE = "▁"
-ESCAPE = "␛"
-# A literal ESCAPE and a literal SPACE, as the model sees them. ESCAPE is escaped first and
-# restored last: then every ESCAPE in the model's text begins a pair, and the way back is unique.
-ESCAPED = {ESCAPE: ESCAPE + "-", SPACE: ESCAPE + "_"}
 RAREST_CHARACTER = 1_000_000
-LONGEST_RUN = 64
-
-# Scripts written without spaces between words; the long-vowel mark belongs to no single script.
-SPACELESS = r"\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-SPACED = rf"[^\p{{Han}}{SPACELESS}]"
-LETTER = rf"[\p{{L}}&&{SPACED}]"
-LETTER_OR_MARK = rf"[[\p{{L}}\p{{M}}]&&{SPACED}]"
-LETTER_OR_DIGIT = rf"[[\p{{L}}\p{{N}}]&&{SPACED}]"
 
 # Names under which other tokenizers keep the roles, tried in this order where a file names none.
 KNOWN_NAMES = {
@@ -89,8 +74,8 @@ def train_tokenizer(
             f"{smallest}; raise vocab_size (8000 suits a small corpus)"
         )
     backend = Tokenizer(models.BPE())
-    backend.normalizer = _normalizer()
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(_pieces(isolate_han)), "isolated")
+    backend.normalizer = build_normalizer()
+    backend.pre_tokenizer = build_pre_tokenizer(isolate_han)
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(ROLES) - len(BYTE_TOKENS),
         min_frequency=2,
@@ -98,7 +83,7 @@ def train_tokenizer(
     )
     backend.train_from_iterator((text.translate(foreign) for text in corpus), trainer)
     backend.model = _with_roles_and_bytes(backend)
-    backend.decoder = _decoder()
+    backend.decoder = build_decoder()
     tokenizer = _wrap(backend, ROLES, {"model_max_length": max_length})
     logger.info("trained a tokenizer of %d entries on %d texts", len(tokenizer), len(corpus))
     return tokenizer
@@ -139,6 +124,7 @@ def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
     if "bos_token" not in roles:
         logger.info("%s has no bos_token: the target starts with %s", file, roles["pad_token"])
         roles["bos_token"] = roles["pad_token"]
+    _keep_special_strings_text(backend, roles)
     backend.no_truncation()
     backend.no_padding()
     ids_before = backend.encode("a").ids
@@ -178,58 +164,6 @@ def _split_characters(corpus: list[str]) -> tuple[set[str], dict[int, str]]:
             "check the path and the column that they were read from"
         )
     return alphabet, {ord(character): " " for character in counts if character not in alphabet}
-
-
-def _normalizer() -> normalizers.Normalizer:
-    """Write spaces as visible marks, and one more before a first word.
-
-    A word is then the same token at the start of a text and within it. The mark goes by the first
-    character that is not a space, so that `_decoder` can tell when to take it away again.
-    """
-    escapes = [normalizers.Replace(literal, pair) for literal, pair in ESCAPED.items()]
-    first_word = Regex(rf"\A(?={SPACE}*{LETTER_OR_DIGIT})")
-    return normalizers.Sequence(
-        [*escapes, normalizers.Replace(" ", SPACE), normalizers.Replace(first_word, SPACE)]
-    )
-
-
-def _decoder() -> decoders.Decoder:
-    """Undo `_normalizer`, after bytes have become characters."""
-    first_word = Regex(rf"\A (?= *{LETTER_OR_DIGIT})")
-    literals = [decoders.Replace(pair, literal) for literal, pair in reversed(ESCAPED.items())]
-    return decoders.Sequence(
-        [
-            decoders.Replace(SPACE, " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Replace(first_word, ""),
-            *literals,
-        ]
-    )
-
-
-def _pieces(isolate_han: bool) -> str:
-    """Return the expression whose matches no token crosses.
-
-    Runs are bounded, so that a line without spaces costs no more than many short ones.
-    """
-    run = rf"{{1,{LONGEST_RUN}}}"
-    if isolate_han:
-        unspaced = rf"\p{{Han}}|[{SPACELESS}]{run}"
-    else:
-        unspaced = rf"[\p{{Han}}{SPACELESS}]{run}"
-    return "|".join(
-        (
-            unspaced,
-            rf"{SPACE}?{LETTER}{LETTER_OR_MARK}{{0,{LONGEST_RUN}}}",
-            rf"{SPACE}?\p{{N}}",
-            # English contractions: the only punctuation that shares a token with letters.
-            r"['’](?i:s|t|re|ve|m|ll|d)(?![\p{L}\p{M}])",
-            # One sign, or one repeated, with its marks (variation selectors).
-            rf"{SPACE}?([^{SPACE}\p{{L}}\p{{N}}])\1{{0,{LONGEST_RUN}}}\p{{M}}{{0,{LONGEST_RUN}}}",
-            SPACE,
-        )
-    )
 
 
 def _with_roles_and_bytes(backend: Tokenizer) -> models.BPE:
@@ -273,6 +207,23 @@ def _check_roles(roles: dict[str, str], file: Path) -> None:
             f"{file} uses {roles['eos_token']!r} for padding and as the end, so a model could "
             "never learn to stop: name another pad_token in tokenizer_config.json"
         )
+
+
+def _keep_special_strings_text(backend: Tokenizer, roles: dict[str, str]) -> None:
+    """Split typed special tokens after their first character, where the model would find them.
+
+    BPE builds tokens by merges, which never end in a special token; Unigram, WordPiece and
+    WordLevel look whole strings up, the special ones among them.
+    """
+    if isinstance(backend.model, models.BPE) and not backend.model.ignore_merges:
+        return
+    specials = [
+        token.content for token in backend.get_added_tokensbuild_decoder().values() if token.special
+    ]
+    within = (f"(?<={re.escape(name[0])})(?={re.escape(name[1:])})" for name in specials)
+    split = pre_tokenizers.Split(Regex("|".join(within)), "isolated")
+    first = [backend.pre_tokenizer] if backend.pre_tokenizer else []
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*first, split])
 
 
 def _wrap(

@@ -4,6 +4,8 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Tiny tensors gain nothing from threads, which wait for each other on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from tokenizers.trainers import BpeTrainer
+from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordLevelTrainer
 
 from hf_vanilla_transformer.tokenization import load_tokenizer, train_tokenizer
 
@@ -131,11 +131,6 @@ def test_chinese_gets_no_mark_and_stays_legible(tokenizer, isolating):
     assert len(tokenizer.tokenize("我爱小猫。")) < 5
 
 
-def test_digits_stand_alone_and_contractions_stay_whole(tokenizer):
-    assert tokenizer.tokenize("in 2019")[-4:] == ["▁2", "0", "1", "9"]
-    assert tokenizer.tokenize("don't")[-1] == "'t"
-
-
 def kind(character):
     script = unicodedata.name(character).split()[0]
     if script in ("CJK", "HIRAGANA", "KATAKANA"):
@@ -160,16 +155,6 @@ def test_no_learned_token_mixes_words_signs_and_digits(isolate_han):
         assert kinds != {"digit"} or len(body) == 1
         longest_han = max(longest_han, len(body) if "CJK" in kinds else 0)
     assert longest_han == 1 if isolate_han else longest_han > 1
-
-
-@pytest.mark.parametrize(
-    "text", ["猫" * 50_000, "a" * 50_000, "!" * 50_000, "ア" * 50_000, " " * 9_000]
-)
-def test_a_line_without_breaks_is_cut_into_bounded_pieces(tokenizer, text):
-    backend = tokenizer.backend_tokenizer
-    pieces = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))
-    assert max(len(piece) for piece, _ in pieces) <= 66
-    assert round_trip(tokenizer, text) == text
 
 
 def test_characters_rarer_than_one_in_a_million_are_spelt_in_bytes():
@@ -275,6 +260,24 @@ def test_a_foreign_folder_names_its_own_roles(tmp_path, caplog):
     assert "now encodes" not in caplog.text
     assert tokenizer.model_max_length == 40
     assert len(tokenizer("I love cats and dogs and fish")["input_ids"]) > 8
+
+
+@pytest.mark.parametrize("kind_of_model", ["Unigram", "WordLevel"])
+def test_special_strings_are_text_for_models_that_look_words_up(tmp_path, kind_of_model):
+    names = ["<pad>", "</s>", "<unk>", "<x>"]
+    backend = Tokenizer(getattr(models, kind_of_model)())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    options = {"special_tokens": names, "show_progress": False, "vocab_size": 90}
+    if kind_of_model == "Unigram":
+        backend.train_from_iterator(CORPUS, UnigramTrainer(unk_token="<unk>", **options))
+    else:
+        backend.model = models.WordLevel({}, unk_token="<unk>")
+        backend.train_from_iterator(CORPUS, WordLevelTrainer(**options))
+    backend.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    ids = tokenizer("I love </s> cats. <x> <pad></s>")["input_ids"]
+    assert set(ids[:-1]).isdisjoint({0, 1, 3})
+    assert tokenizer("I love cats.")["input_ids"] == [*backend.encode("I love cats.").ids, 1]
 
 
 def test_our_own_folder_comes_back_unchanged(tokenizer, tmp_path, caplog):

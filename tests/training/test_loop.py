@@ -1,5 +1,6 @@
 import copy
 import logging
+import math
 import signal
 import subprocess
 import sys
@@ -105,7 +106,7 @@ if accelerator.is_main_process:
 
 
 def test_two_processes_train_like_one_with_twice_the_accumulation(tiny_model, tmp_path):
-    pairs = copying_pairs(count=23)
+    pairs = copying_pairs(count=21)
     options = {"batch_tokens": 20, "epochs": 3, "learning_rate": 1e-3, "warmup_steps": 4}
     model = tiny_model()
     model.save_pretrained(tmp_path / "start")
@@ -136,11 +137,11 @@ def test_two_processes_train_like_one_with_twice_the_accumulation(tiny_model, tm
 
 def test_a_model_learns_to_copy(tiny_model):
     model = tiny_model(vocab_size=14)
-    result = run(model, numbers(max_steps=60, save_every=30, batch_tokens=200))
+    result = run(model, numbers(max_steps=40, save_every=20, batch_tokens=200))
     losses = [validation.loss for validation in result.validations]
     assert len(losses) == 2
-    assert losses[1] < losses[0] < 2.5
-    assert losses[1] < 1.0
+    assert losses[1] < losses[0]
+    assert losses[1] < 2.0 < math.log(10)  # of ten tokens at random
 
 
 def test_validation_loss_is_per_token_whatever_the_batches(tiny_model, monkeypatch):
