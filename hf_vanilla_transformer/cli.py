@@ -178,11 +178,11 @@ def _average(options: argparse.Namespace) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
+    model, tokenizer = load_for_translation(options.model)
     if options.files:
         lines = [line for file in options.files for line in read_lines(file)]
     else:
         lines = decode_lines(sys.stdin.buffer.read(), name="standard input")
-    model, tokenizer = load_for_translation(options.model)
     translations = translate(model, tokenizer, lines, **_search_settings(options))
     text = _as_lines(translations)
     if options.output:

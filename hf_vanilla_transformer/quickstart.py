@@ -5,6 +5,7 @@ Every step is one that a real project takes; only the corpus, which the package 
 
 import json
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from accelerate.utils import set_seed
 from hf_vanilla_transformer.data.demo import SHOWCASE, DemoCorpus, demo_corpus, names_right_referent
 from hf_vanilla_transformer.data.encoding import encode_pairs
 from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
+from hf_vanilla_transformer.explain.attention_map import PronounReading, draw_pronoun_attention
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.tokenization import train_tokenizer
 from hf_vanilla_transformer.training.arguments import LoopArguments
@@ -60,6 +62,7 @@ LOOP = LoopArguments(
 MOST_THREADS = 8
 """More threads than that only wait for each other in a model of this size."""
 
+PICTURE = "attention.png"
 MADE_BY = "vanilla-transformer quickstart"
 
 IN_A_FRESH_PROCESS = """
@@ -100,7 +103,7 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
         sentences = [*SENTENCES, *texts]
         translations = _translate_in_a_fresh_process(output / "model", sentences)
     with _timed(seconds, "draw attention"):
-        pictures = draw_pictures(output)
+        pictures = _draw_pronouns(output, dict(zip(sentences, translations, strict=True)))
     report |= {
         "translations": [
             {"source": source, "translation": translation}
@@ -149,8 +152,8 @@ def _make_room(output: Path) -> None:
     if output.exists() and any(output.iterdir()):
         if not report.is_file() or MADE_BY not in report.read_text(encoding="utf-8"):
             raise ValueError(f"{output} holds something else; name a new folder with --output")
-        for path in [report, *output.glob("*.png")]:
-            path.unlink()
+        for name in ("report.json", PICTURE):
+            (output / name).unlink(missing_ok=True)
         for name in ("model", "checkpoints"):
             shutil.rmtree(output / name, ignore_errors=True)
     write_json(report, {"made_by": MADE_BY})
@@ -221,6 +224,20 @@ def _translate_in_a_fresh_process(model_folder: Path, sentences: list[str]) -> l
     if fresh.returncode:
         raise ChildProcessError(f"the saved model does not load: {fresh.stderr[-2000:]}")
     return json.loads(fresh.stdout)
+
+
+def _draw_pronouns(output: Path, translations: dict[str, str]) -> list[str]:
+    """Draw how 它 was read in the built-in sentences; return the names of the pictures."""
+    model, tokenizer = load_for_translation(str(output / "model"))
+    readings = [
+        PronounReading(pair.source, translations[pair.source], found[1])
+        for pair in SHOWCASE
+        if (found := re.search(r"because the (\w+)", translations[pair.source]))
+    ]
+    if not readings:
+        return []
+    draw_pronoun_attention(model, tokenizer, readings, path=output / PICTURE)
+    return [PICTURE]
 
 
 @contextmanager

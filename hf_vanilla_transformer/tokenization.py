@@ -217,10 +217,9 @@ def _keep_special_strings_text(backend: Tokenizer, roles: dict[str, str]) -> Non
     """
     if isinstance(backend.model, models.BPE) and not backend.model.ignore_merges:
         return
-    specials = [
-        token.content for token in backend.get_added_tokensbuild_decoder().values() if token.special
-    ]
-    within = (f"(?<={re.escape(name[0])})(?={re.escape(name[1:])})" for name in specials)
+    added = backend.get_added_tokens_decoder().values()
+    names = {*roles.values(), *(token.content for token in added if token.special)}
+    within = (f"(?<={re.escape(name[0])})(?={re.escape(name[1:])})" for name in sorted(names))
     split = pre_tokenizers.Split(Regex("|".join(within)), "isolated")
     first = [backend.pre_tokenizer] if backend.pre_tokenizer else []
     backend.pre_tokenizer = pre_tokenizers.Sequence([*first, split])

@@ -260,19 +260,30 @@ def test_a_foreign_folder_names_its_own_roles(tmp_path, caplog):
     assert "now encodes" not in caplog.text
     assert tokenizer.model_max_length == 40
     assert len(tokenizer("I love cats and dogs and fish")["input_ids"]) > 8
+    assert "max_length" not in tokenizer.init_kwargs
 
 
-@pytest.mark.parametrize("kind_of_model", ["Unigram", "WordLevel"])
-def test_special_strings_are_text_for_models_that_look_words_up(tmp_path, kind_of_model):
+@pytest.mark.parametrize(
+    ("model", "pre_tokenizer", "trainer", "settings"),
+    [
+        (models.Unigram(), pre_tokenizers.Metaspace(), UnigramTrainer, {"unk_token": "<unk>"}),
+        (
+            models.WordLevel(unk_token="<unk>"),
+            pre_tokenizers.WhitespaceSplit(),
+            WordLevelTrainer,
+            {},
+        ),
+    ],
+)
+def test_special_strings_are_text_for_models_that_look_words_up(
+    tmp_path, model, pre_tokenizer, trainer, settings
+):
+    backend = Tokenizer(model)
+    backend.pre_tokenizer = pre_tokenizer
     names = ["<pad>", "</s>", "<unk>", "<x>"]
-    backend = Tokenizer(getattr(models, kind_of_model)())
-    backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    options = {"special_tokens": names, "show_progress": False, "vocab_size": 90}
-    if kind_of_model == "Unigram":
-        backend.train_from_iterator(CORPUS, UnigramTrainer(unk_token="<unk>", **options))
-    else:
-        backend.model = models.WordLevel({}, unk_token="<unk>")
-        backend.train_from_iterator(CORPUS, WordLevelTrainer(**options))
+    backend.train_from_iterator(
+        CORPUS, trainer(special_tokens=names, show_progress=False, vocab_size=90, **settings)
+    )
     backend.save(str(tmp_path / "tokenizer.json"))
     tokenizer = load_tokenizer(tmp_path)
     ids = tokenizer("I love </s> cats. <x> <pad></s>")["input_ids"]

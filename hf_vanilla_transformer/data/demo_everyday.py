@@ -134,8 +134,8 @@ def meals() -> Iterator[Pair]:
                     )
 
 
-def whereabouts() -> Iterator[Pair]:
-    """Say where things and people are: 猫在桌子下面, "The cat is under the table."."""
+def positions() -> Iterator[Pair]:
+    """Say where things are: 猫在桌子下面, "The cat is under the table."."""
     for noun, (spot, where) in product(SMALL_ANIMALS + THINGS, SPOTS.items()):
         if noun.chinese in spot:
             continue
@@ -147,6 +147,10 @@ def whereabouts() -> Iterator[Pair]:
             yield _say(
                 f"{spot}有{number}{noun.measure}{noun.chinese}", f"there {be} {amount} {where}"
             )
+
+
+def whereabouts() -> Iterator[Pair]:
+    """Say where people are, and ask where things are: 妈妈在家, "Mom is at home."."""
     for noun in ANIMALS + VEHICLES + THINGS:
         yield _ask(f"{noun.chinese}在哪里", f"where is the {noun.english}")
     for person, place in product(PEOPLE, PLACES):
@@ -154,6 +158,7 @@ def whereabouts() -> Iterator[Pair]:
         yield _say(f"{who}{at}", f"{person.english} {person.be} {where}")
         yield _say(f"{who}不{at}", f"{person.english} {person.be} not {where}")
         yield _say(f"{who}昨天{at}", f"{person.english} {person.was} {where} yesterday")
+        yield _say(f"{who}明天会{at}", f"{person.english} will be {where} tomorrow")
         if person not in SPEAKERS:
             yield _ask(f"{who}{at}吗", f"{person.be} {person.english} {where}")
 
@@ -176,6 +181,7 @@ def looks() -> Iterator[Pair]:
                 yield _say(f"{chinese}很{quality}", f"{subject} is very {english}")
                 yield _say(f"{chinese}太{quality}了", f"{subject} is too {english}")
                 yield _say(f"{chinese}不{quality}", f"{subject} is not {english}")
+                yield _ask(f"{chinese}{quality}吗", f"is {subject} {english}")
 
 
 def comparisons() -> Iterator[Pair]:
@@ -204,21 +210,31 @@ def journeys() -> Iterator[Pair]:
 
 
 def weather() -> Iterator[Pair]:
-    """Speak of the weather, and of who stays at home because of it."""
+    """Speak of the weather, and of what people do because of it."""
     for quality, english in WARMTH.items():
         for degree, adverb in {"很": "very", "不": "not", "太": "too"}.items():
             end = "了" if degree == "太" else ""
             yield _say(f"今天{degree}{quality}{end}", f"it is {adverb} {english} today")
             yield _say(f"昨天{degree}{quality}{end}", f"it was {adverb} {english} yesterday")
         yield _say(f"明天会很{quality}", f"it will be very {english} tomorrow")
+        for person, place in product(PEOPLE, PLACES):
+            yield _say(
+                f"今天很{quality}，所以{person.chinese}{place.chinese_at}",
+                f"it is very {english} today, so {person.english} {person.be} {place.english_at}",
+            )
     for rain in (RAIN, SNOW):
-        yield _say(f"今天{rain.chinese}", f"it is {rain.participle} today")
+        today, is_raining = f"今天{rain.chinese}", f"it is {rain.participle} today"
         yesterday, rained = f"昨天{rain.chinese}了", f"it {rain.past} yesterday"
         tomorrow, will_rain = f"明天会{rain.chinese}", f"it will {rain.base} tomorrow"
+        yield _say(today, is_raining)
         yield _say(yesterday, rained)
         yield _say(tomorrow, will_rain)
         for person, place in product(PEOPLE, PLACES):
             who, to, go = person.chinese, place.chinese_to, f"go {place.english_to}"
+            yield _say(
+                f"{today}，所以{who}{place.chinese_at}",
+                f"{is_raining}, so {person.english} {person.be} {place.english_at}",
+            )
             yield _say(
                 f"{yesterday}，所以{who}没{to}", f"{rained}, so {person.english} did not {go}"
             )
@@ -232,6 +248,7 @@ KINDS: tuple[Callable[[], Iterator[Pair]], ...] = (
     belongings,
     deeds,
     meals,
+    positions,
     whereabouts,
     looks,
     comparisons,

@@ -44,8 +44,8 @@ QUALITIES = {
     "好吃": "tasty",
     "新鲜": "fresh",
 }
-ONLY_OF_ANIMALS = frozenset("累 饿 困 饱 弱 强壮 胖".split())
-OF_MOTION = frozenset("快 慢".split())
+ONLY_OF_ANIMALS = frozenset(["累", "饿", "困", "饱", "弱", "强壮", "胖"])
+OF_MOTION = frozenset(["快", "慢"])
 
 
 class Scene(NamedTuple):

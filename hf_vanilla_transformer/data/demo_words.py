@@ -189,6 +189,12 @@ SNOW = Verb("下雪", "snow", "snows", "snowed", "snowing")
 
 _NOUNS = {noun.chinese: noun for noun in ANIMALS + VEHICLES}
 BY_SIZE = tuple(
-    _NOUNS[name] for name in "鸭子 小猫 兔子 猫 狐狸 狗 老虎 马 牛 大象 公交车 火车".split()
+    _NOUNS[name]
+    for name in (
+        *("鸭子", "小猫", "兔子", "猫", "狐狸", "狗", "老虎", "马", "牛", "大象"),
+        *("公交车", "火车"),
+    )
 )
-BY_SPEED = tuple(_NOUNS[name] for name in "鸭子 小狗 猫 自行车 马 公交车 汽车 火车".split())
+BY_SPEED = tuple(
+    _NOUNS[name] for name in ("鸭子", "小狗", "猫", "自行车", "马", "公交车", "汽车", "火车")
+)

@@ -18,13 +18,8 @@ _BASE_ARGUMENTS = {
     *inspect.signature(Pipeline.__init__).parameters,
     *("args_parser", "batch_size", "dtype", "num_workers", "torch_dtype"),
 }
-_TRUNCATION = {
-    True: True,
-    "longest_first": True,
-    "only_first": True,
-    False: False,
-    "do_not_truncate": False,
-}
+# The library's names for both values of `truncation` are taken too.
+_CUT, _REFUSE = (True, "longest_first", "only_first"), (False, "do_not_truncate")
 
 Translation = dict[str, str | Tensor]
 
@@ -65,6 +60,7 @@ class TranslationPipeline(Pipeline):
         # Generation is settled here alone: the base class does it differently in each version.
         super().__init__(*args, **kwargs)
         self.task = task
+        self.model.eval()  # One that comes from a training loop would drop out.
         self._has_reported_truncation = False
         if not self.model.config.is_encoder_decoder:
             name = type(self.model).__name__
@@ -81,13 +77,13 @@ class TranslationPipeline(Pipeline):
         if isinstance(inputs, str):
             return super().__call__(inputs, **kwargs)
         if isinstance(inputs, (Iterator, IterableDataset)):
-            return super().__call__(_stream(inputs), **kwargs)
+            return super().__call__(_TextStream(inputs), **kwargs)
         if isinstance(inputs, Dataset):
             return super().__call__(_TextDataset(inputs), **kwargs)
         if not isinstance(inputs, Sequence) or isinstance(inputs, (bytes, bytearray)):
             kind = type(inputs).__name__
             raise TypeError(f"input is {inputs!r} ({kind}), not text nor a list or stream of it")
-        texts = list(_stream(inputs))
+        texts = list(_each_checked(inputs))
         results = super().__call__(texts, **kwargs) if texts else []
         is_flat = all(len(result) == 1 for result in results)
         return [result[0] for result in results] if is_flat else results
@@ -134,11 +130,8 @@ class TranslationPipeline(Pipeline):
         **generation: object,
     ) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
         """Sort arguments by step: `preprocess`, `_forward` and `postprocess`."""
-        if unknown := sorted(generation and generation.keys() - self._generation_arguments()):
-            raise TypeError(
-                f"unknown argument {unknown[0]!r}: neither TranslationPipeline nor "
-                f"{type(self.model).__name__}.generate takes it"
-            )
+        if generation:
+            self._check_names(generation)
         preprocess: dict[str, object] = {}
         if truncation is not None:
             preprocess["truncation"] = _truncates(truncation)
@@ -150,6 +143,14 @@ class TranslationPipeline(Pipeline):
             generation = {**self._first_token(src_lang, tgt_lang), **generation}
         postprocess = {} if return_tensors is None else {"return_tensors": return_tensors}
         return preprocess, generation, postprocess
+
+    def _check_names(self, generation: dict[str, object]) -> None:
+        unknown = sorted(generation.keys() - self._generation_arguments())
+        if unknown:
+            raise TypeError(
+                f"unknown argument {unknown[0]!r}: neither TranslationPipeline nor "
+                f"{type(self.model).__name__}.generate takes it"
+            )
 
     def _check_languages(self, src_lang: str | None, tgt_lang: str | None) -> None:
         """Refuse languages that a model which names its own does not translate."""
@@ -235,15 +236,14 @@ class TranslationPipeline(Pipeline):
         has_text = model_inputs["attention_mask"].any(dim=1)  # [B]
         settings = generation.get("generation_config") or self.model.generation_config
         count = generation.get("num_return_sequences") or settings.num_return_sequences or 1
-        sequences = list(model_inputs["input_ids"].new_empty(len(has_text), count, 0))
+        generated = model_inputs["input_ids"].new_empty(0, count, 0)
         if has_text.any():
             rows = {name: tensor[has_text] for name, tensor in model_inputs.items()}
             output = self.model.generate(**rows, **generation)
-            generated = getattr(output, "sequences", output)  # [B * n, T]
-            positions = has_text.nonzero().flatten().tolist()
-            for position, ids in zip(positions, generated.unflatten(0, (-1, count)), strict=True):
-                sequences[position] = ids
-        return {"sequences": sequences}
+            sequences = getattr(output, "sequences", output)  # [B * n, T]
+            generated = sequences.unflatten(0, (int(has_text.sum()), -1))  # [B, n, T]
+        remaining, blank = iter(generated), generated.new_empty(generated.shape[1], 0)
+        return {"sequences": [next(remaining) if has else blank for has in has_text]}
 
     def postprocess(
         self, model_outputs: dict[str, Sequence[Tensor]], return_tensors: bool = False
@@ -269,7 +269,17 @@ class _TextDataset(Dataset):
         return _checked(self.texts[index], index)
 
 
-def _stream(texts: Iterable[str]) -> Iterator[str]:
+class _TextStream(IterableDataset):
+    """Texts that are read and checked one by one; early transformers 5 would list a generator."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = texts
+
+    def __iter__(self) -> Iterator[str]:
+        return _each_checked(self.texts)
+
+
+def _each_checked(texts: Iterable[str]) -> Iterator[str]:
     for index, text in enumerate(texts):
         yield _checked(text, index)
 
@@ -281,9 +291,9 @@ def _checked(text: object, index: int) -> str:
 
 
 def _truncates(truncation: bool | str) -> bool:
-    if truncation not in _TRUNCATION:
-        raise ValueError(f"truncation={truncation!r} is not one of {list(_TRUNCATION)}")
-    return _TRUNCATION[truncation]
+    if truncation not in _CUT + _REFUSE:
+        raise ValueError(f"truncation={truncation!r} is not one of {_CUT + _REFUSE}")
+    return truncation in _CUT
 
 
 def _languages(task: str) -> dict[str, str]:

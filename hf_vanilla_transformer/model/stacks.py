@@ -60,8 +60,8 @@ class Stack(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
     def is_recomputed(self) -> bool:
-        """Tell whether gradient checkpointing will run every layer twice."""
-        is_checkpointed = self.layers[0].gradient_checkpointing
+        """Tell whether gradient checkpointing will run layers twice."""
+        is_checkpointed = any(layer.gradient_checkpointing for layer in self.layers)
         return is_checkpointed and self.training and torch.is_grad_enabled()
 
     def check_inputs(
@@ -81,17 +81,24 @@ class Stack(nn.Module):
                 "[batch, length], 0 for padding"
             )
 
-    def check_length(self, length: int) -> None:
+    def check_length(self, length: int | Tensor, positions: Tensor) -> None:
         """Refuse positions past the table of learned ones.
 
+        Args:
+            length: Tokens so far, padding counted; a tensor (of a preallocated cache, whose length
+                `generate` has checked) is not looked at, nor are positions that must fit.
+            positions: Positions [B or 1, L] of the newest tokens.
+
         Raises:
-            ValueError: `length` tokens need more positions than the table has.
+            ValueError: A sentence has more tokens than the table has positions.
         """
         longest = self.config.max_position_embeddings
-        if self.config.position_type == "learned" and length > longest:
+        if self.config.position_type != "learned" or isinstance(length, Tensor):
+            return
+        if length > longest and positions.max() >= longest:
             raise ValueError(
-                f"a sequence of {length} tokens is longer than max_position_embeddings={longest}; "
-                "truncate it"
+                f"a sequence of {positions.max().item() + 1} tokens is longer than "
+                f"max_position_embeddings={longest}; truncate it"
             )
 
 
@@ -126,12 +133,12 @@ class Encoder(Stack):
         """
         self.check_inputs(input_ids, inputs_embeds, attention_mask, "")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        self.check_length(x.shape[1])
         segments = None if attention_mask is None else attention_mask.long()
         if segments is None:
             positions = torch.arange(x.shape[1], device=x.device)[None]
         else:
             positions = segment_positions(segments)
+        self.check_length(x.shape[1], positions)
         mask = segment_mask(segments, segments)
         x = self.embed(x, positions)
         states, attentions = [x], []
@@ -187,6 +194,7 @@ class Decoder(Stack):
         indices = torch.arange(length, device=x.device) + past
         segments = None if attention_mask is None else attention_mask.long()
         positions = indices[None] if segments is None else segment_positions(segments)[:, -length:]
+        self.check_length(past + length, positions)
         key_length = length if held is None else held.key_length(length)
         self_mask = decoder_self_mask(segments, indices, key_length, past)
         cross_mask = segment_mask(

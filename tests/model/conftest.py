@@ -1,6 +1,7 @@
-"""A tokenizer whose ids are known without running it."""
+"""Models whose translations differ, and a tokenizer whose ids are known without running it."""
 
 import pytest
+import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from hf_vanilla_transformer import VanillaTransformerTokenizer
@@ -29,3 +30,17 @@ def word_tokenizer():
         return tokenizer_class(tokenizer_object=backend, **options)
 
     return build
+
+
+@pytest.fixture
+def make_talkative():
+    """Return a function that gives a model weights with which its translations differ."""
+
+    def randomize(model, std):
+        generator = torch.Generator().manual_seed(3)
+        for name, parameter in sorted(model.named_parameters()):
+            if "layer_norm" not in name and "embed_positions" not in name:
+                parameter.data = std * torch.randn(parameter.shape, generator=generator)
+        return model
+
+    return randomize

@@ -42,17 +42,8 @@ def build_marian():
     return model
 
 
-def make_talkative(model, std):
-    """Give a model weights with which its translations differ, the same in every version."""
-    generator = torch.Generator().manual_seed(3)
-    for name, parameter in sorted(model.named_parameters()):
-        if "layer_norm" not in name and "embed_positions" not in name:
-            parameter.data = std * torch.randn(parameter.shape, generator=generator)
-    return model
-
-
 @pytest.fixture(params=["ours", "marian"])
-def translator(request, tiny_model, word_tokenizer):
+def translator(request, tiny_model, make_talkative, word_tokenizer):
     """A pipeline with at most 8 new tokens, around our model or the library's Marian."""
     if request.param == "ours":
         model, tokenizer = make_talkative(tiny_model(), 0.5), word_tokenizer()
@@ -230,7 +221,7 @@ def test_settings_given_at_creation_hold_for_every_call(translator, settings):
     assert texts_of(translator(TEXTS)) != expected
 
 
-def test_our_own_settings_are_accepted(tiny_model, word_tokenizer):
+def test_our_own_settings_are_accepted(tiny_model, make_talkative, word_tokenizer):
     model = make_talkative(tiny_model(), 0.5)
     own = {"num_beams": 3, "gnmt_alpha": 0.6, "extra_decode_length": 3}
     translator = TranslationPipeline(model=model, tokenizer=word_tokenizer(), **own)

@@ -141,7 +141,7 @@ def test_a_model_learns_to_copy(tiny_model):
     losses = [validation.loss for validation in result.validations]
     assert len(losses) == 2
     assert losses[1] < losses[0]
-    assert losses[1] < 2.0 < math.log(10)  # of ten tokens at random
+    assert losses[1] < 2.2 < math.log(10)  # less than ten tokens at random
 
 
 def test_validation_loss_is_per_token_whatever_the_batches(tiny_model, monkeypatch):

@@ -1,0 +1,1 @@
+"""Show what a trained model does, as pictures."""

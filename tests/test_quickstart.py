@@ -1,0 +1,61 @@
+import dataclasses
+import json
+
+import pytest
+from test_cli import _undo_logging  # noqa: F401 - a fixture
+
+from hf_vanilla_transformer import quickstart as module
+from hf_vanilla_transformer.cli import main
+from hf_vanilla_transformer.data.demo import DemoCorpus, demo_corpus
+
+
+@pytest.fixture
+def in_seconds(monkeypatch):
+    """Cut the quickstart down to a few updates on a few sentences."""
+    corpus = demo_corpus()
+    few = DemoCorpus(corpus.train[:300], corpus.pronoun_test[:6], corpus.pronoun_test[:6])
+    monkeypatch.setattr(module, "demo_corpus", lambda: few)
+    monkeypatch.setattr(
+        module, "LOOP", dataclasses.replace(module.LOOP, max_steps=3, batch_tokens=300)
+    )
+    small = {"d_model": 32, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+    monkeypatch.setattr(module, "ARCHITECTURE", module.ARCHITECTURE | small)
+
+
+def test_quickstart_writes_model_and_report_and_can_be_repeated(in_seconds, tmp_path, capsys):
+    output = tmp_path / "quick"
+    for text in ("我爱狗", "猫爱我"):
+        assert main(["quickstart", "--output", str(output), "--text", text, "--text", ""]) == 0
+        report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+        sources = [pair["source"] for pair in report["translations"]]
+        assert sources == [*module.SENTENCES, text, ""]
+        assert report["translations"][-1]["translation"] == ""
+        assert {"bleu", "chrf", "bleu_signature", "chrf_signature"} <= report["scores"].keys()
+        assert report["referents"]["of"] == 6
+        assert report["training"]["parameters"] > 10_000
+        assert report["seconds"]["all"] > report["seconds"]["train"] > 0
+        assert report["environment"]["versions"]["torch"]
+        names = {path.name for path in output.iterdir()}
+        assert {"model", "report.json"} <= names <= {"model", "report.json", module.PICTURE}
+        printed = capsys.readouterr().out
+        assert text in printed
+        assert f"vanilla-transformer translate {output}/model" in printed
+
+
+def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    assert main(["quickstart", "--output", str(tmp_path)]) == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.slow
+def test_quickstart_learns_what_it_promises(tmp_path):
+    report = module.quickstart(tmp_path / "quick")
+    translations = [pair["translation"] for pair in report["translations"]]
+    assert report["scores"]["bleu"] >= 95
+    assert report["referents"]["right"] >= 0.95 * report["referents"]["of"]
+    assert translations[0] == "I love cats."
+    assert translations[1].endswith("because the car was too fast.")
+    assert translations[2].endswith("because the kitten was too tired.")
+    assert (tmp_path / "quick" / module.PICTURE).stat().st_size > 10_000
