@@ -182,8 +182,6 @@ def _train_and_score(output: Path, seconds: dict[str, float]) -> dict[str, objec
                 vocab_size=len(tokenizer), max_position_embeddings=MAX_TOKENS, **ARCHITECTURE
             )
         )
-        # For sentences this short plain matrix products are faster than fused attention.
-        model.set_attn_implementation("eager")
         training = train_and_average(
             model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=output
         )

@@ -22,7 +22,9 @@ def in_seconds(monkeypatch):
     monkeypatch.setattr(module, "ARCHITECTURE", module.ARCHITECTURE | small)
 
 
-def test_quickstart_writes_model_and_report_and_can_be_repeated(in_seconds, tmp_path, capsys):
+def test_quickstart_writes_model_and_report_and_can_be_repeated(
+    in_seconds, tmp_path, capsys, monkeypatch
+):
     output = tmp_path / "quick"
     for text in ("我爱狗", "猫爱我"):
         assert main(["quickstart", "--output", str(output), "--text", text, "--text", ""]) == 0
@@ -40,6 +42,8 @@ def test_quickstart_writes_model_and_report_and_can_be_repeated(in_seconds, tmp_
         printed = capsys.readouterr().out
         assert text in printed
         assert f"vanilla-transformer translate {output}/model" in printed
+        # One fresh process is enough for a test.
+        monkeypatch.setattr(module, "_translate_in_a_fresh_process", lambda model, texts: texts)
 
 
 def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys):

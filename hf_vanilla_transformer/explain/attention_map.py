@@ -93,7 +93,7 @@ def draw_attention(
     figure.suptitle(title, fontproperties=text_font(14), color=INK)
     for number, of_head in enumerate(maps, start=1):
         axes = figure.add_subplot(rows, columns, number)
-        axes.imshow(of_head, cmap=ENCODER_COLOURS, vmin=0, vmax=1)
+        axes.imshow(of_head.numpy(), cmap=ENCODER_COLOURS, vmin=0, vmax=1)
         axes.set_yticks(range(len(queries)), queries)
         axes.set_xticks(range(len(keys)), keys)
         if len(maps) > 1:
@@ -266,7 +266,7 @@ def _draw_row(axes: Axes, weights: Tensor, top: float, height: float, colours: s
     axes.pcolormesh(
         range(len(weights) + 1),
         [top, top + height],
-        weights[None],
+        weights[None].numpy(),
         cmap=colours,
         norm=PowerNorm(0.7, vmin=0, vmax=1),
         edgecolor="white",

@@ -48,9 +48,12 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         if TIES_BY_TABLE:
             super().tie_weights(*args, **kwargs)
             return
-        for target, source in self.get_expanded_tied_weights_keys().items():
-            parent, _, name = target.rpartition(".")
-            setattr(self.get_submodule(parent), name, self.get_parameter(source))
+        ties = self.get_expanded_tied_weights_keys()
+        for target, source in ties.items():
+            if self.get_parameter(source).is_meta:  # not in the file that is being loaded
+                _replace_parameter(self, source, self.get_parameter(target))
+        for target, source in ties.items():
+            _replace_parameter(self, target, self.get_parameter(source))
 
     def _resize_token_embeddings(
         self,
@@ -77,6 +80,11 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         if config.decoder_vocab_size is not None:
             config.decoder_vocab_size = embeddings.num_embeddings
         return self.get_input_embeddings()
+
+
+def _replace_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
+    parent, _, name = name.rpartition(".")
+    setattr(model.get_submodule(parent), name, parameter)
 
 
 def embedding_ties(config: VanillaTransformerConfig) -> dict[str, str]:
