@@ -159,7 +159,9 @@ def _search_settings(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _quickstart(options: argparse.Namespace) -> None:
-    print(describe(quickstart(options.output, options.text), options.output))
+    report = quickstart(options.output, options.text)
+    program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
+    print(describe(report, options.output, program))
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -169,7 +171,6 @@ def _train(options: argparse.Namespace) -> None:
     )
     preset = find_preset(options.preset)
     run_training(RunArguments(**run), LoopArguments.with_preset(preset, loop))
-    print(f"model: {Path(options.output) / 'model'}")
 
 
 def _average(options: argparse.Namespace) -> None:

@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator
 from accelerate.utils import set_seed
 
 from hf_vanilla_transformer.data.demo import SHOWCASE, DemoCorpus, demo_corpus, names_right_referent
@@ -30,6 +29,7 @@ from hf_vanilla_transformer.training.precision import fast_cpu_products
 from hf_vanilla_transformer.training.run import (
     describe_environment,
     new_model,
+    start_accelerator,
     train_and_average,
 )
 from hf_vanilla_transformer.writing import write_json
@@ -117,8 +117,14 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
     return report
 
 
-def describe(report: dict[str, object], output: str) -> str:
-    """Return what a user wants to see at the end: figures, translations, and how to go on."""
+def describe(report: dict[str, object], output: str, program: str) -> str:
+    """Return what a user wants to see at the end: figures, translations, and how to go on.
+
+    Args:
+        report: What `quickstart` returned.
+        output: Its folder, as the user wrote it.
+        program: How the user calls the command line.
+    """
     scores, referents = report["scores"], report["referents"]
     width = max(len(pair["source"]) for pair in report["translations"])
     translations = [
@@ -139,8 +145,8 @@ def describe(report: dict[str, object], output: str) -> str:
             f"pictures: {', '.join(report['pictures'])}",
             "",
             "translate more:       "
-            f"echo 小狗怕大象，因为它太大了 | vanilla-transformer translate {output}/model",
-            "train on your pairs:  vanilla-transformer train --preset tiny --train pairs.tsv "
+            f"echo 小狗怕大象，因为它太大了 | {program} translate {output}/model",
+            f"train on your pairs:  {program} train --preset tiny --train pairs.tsv "
             "--valid valid.tsv --output run",
         ]
     )
@@ -161,7 +167,7 @@ def _make_room(output: Path) -> None:
 
 def _train_and_score(output: Path, seconds: dict[str, float]) -> dict[str, object]:
     """Train tokenizer and model, save them in `output/model`, and score them."""
-    accelerator = Accelerator()
+    accelerator = start_accelerator()
     corpus = demo_corpus()
     with _timed(seconds, "train a tokenizer"):
         texts = (text for pair in corpus.train for text in pair)

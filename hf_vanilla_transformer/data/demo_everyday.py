@@ -270,7 +270,7 @@ def _do(person: Person) -> str:
 
 
 def _with_article(words: str) -> str:
-    return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def _colours(noun: Noun) -> dict[str, str]:

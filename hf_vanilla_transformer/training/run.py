@@ -51,7 +51,7 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
     Raises:
         ValueError: The output folder is in use, the preset is unknown, or a corpus cannot be read.
     """
-    accelerator = Accelerator()
+    accelerator = start_accelerator()
     if not accelerator.is_main_process:  # accelerate's own logger would prefix every line
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.WARNING)
     output, preset = Path(run.output), find_preset(run.preset)
@@ -81,7 +81,13 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
     }
     if accelerator.is_main_process:
         write_json(output / "report.json", report)
+    logger.info("saved %s/model, described in %s/report.json", output, output)
     return report
+
+
+def start_accelerator() -> Accelerator:
+    """Return the accelerator of this machine; without a GPU it is told so, to join processes."""
+    return Accelerator(cpu=not torch.accelerator.is_available())
 
 
 def find_preset(name: str) -> Preset:

@@ -36,7 +36,9 @@ def attend_by_hand(query, key, value, mask):
         weights = [math.exp(x) if ok else 0.0 for x, ok in zip(scores, allowed, strict=True)]
         total = sum(weights) or 1.0
         columns = zip(*value, strict=True)
-        output.append([sum(w * x for w, x in zip(weights, c, strict=True)) / total for c in columns])
+        output.append(
+            [sum(w * x for w, x in zip(weights, c, strict=True)) / total for c in columns]
+        )
     return output
 
 

@@ -125,7 +125,9 @@ def test_the_start_token_belongs_to_the_target_vocabulary():
 
 def test_a_missing_start_token_is_refused_and_bos_stands_in_for_it():
     assert VanillaTransformerConfig(bos_token_id=7).decoder_start_token_id == 7
-    assert VanillaTransformerConfig(bos_token_id=None, decoder_start_token_id=5).bos_token_id is None
+    assert (
+        VanillaTransformerConfig(bos_token_id=None, decoder_start_token_id=5).bos_token_id is None
+    )
     assert refusal(bos_token_id=None).startswith("decoder_start_token_id=None is not an id")
 
 

@@ -84,9 +84,9 @@ def decoder_lengths(model, **inputs):
 def test_evaluation_with_checkpointing_on_decodes_with_the_cache(tiny_model):
     model = tiny_model(vocab_size=14)
     enable(model)
-    assert decoder_lengths(model, **pair_batch(SOURCES), min_new_tokens=4, max_new_tokens=4) == [
-        1
-    ] * 4
+    assert (
+        decoder_lengths(model, **pair_batch(SOURCES), min_new_tokens=4, max_new_tokens=4) == [1] * 4
+    )
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])

@@ -67,25 +67,9 @@ def test_activation_dropout_acts_on_the_inner_activation_in_training_only():
     assert 0.4 < is_kept[inner > 0].float().mean() < 0.6
 
 
-def encode_by_hand(layer, x, mask, norm_position):
-    attend = lambda y: layer.self_attn(y, mask)[0]  # noqa: E731
-    for sublayer, norm in (
-        (attend, layer.self_attn_layer_norm),
-        (layer.ffn, layer.ffn_layer_norm),
-    ):
-        if norm_position == "post":
-            x = normalise(x + sublayer(x), norm)
-        else:
-            x = x + sublayer(normalise(x, norm))
-    return x
-
-
-def decode_by_hand(layer, x, memory, masks, norm_position):
-    for sublayer, norm in (
-        (lambda y: layer.self_attn(y, masks[0])[0], layer.self_attn_layer_norm),
-        (lambda y: layer.cross_attn(y, memory, masks[1])[0], layer.cross_attn_layer_norm),
-        (layer.ffn, layer.ffn_layer_norm),
-    ):
+def residuals_by_hand(x, sublayers, norm_position):
+    """Run [B, L, D] through (sub-layer, norm) pairs in residual connections."""
+    for sublayer, norm in sublayers:
         if norm_position == "post":
             x = normalise(x + sublayer(x), norm)
         else:
@@ -99,9 +83,12 @@ def test_an_encoder_layer_has_two_residual_sublayers(norm_position):
     x, mask = torch.randn(2, 5, 8), torch.ones(2, 1, 5, 5).tril().bool()
     output, weights = layer(x, mask)
     assert weights is None
-    torch.testing.assert_close(
-        output, encode_by_hand(layer, x, mask, norm_position), atol=1e-5, rtol=1e-5
-    )
+    sublayers = [
+        (lambda y: layer.self_attn(y, mask)[0], layer.self_attn_layer_norm),
+        (layer.ffn, layer.ffn_layer_norm),
+    ]
+    expected = residuals_by_hand(x, sublayers, norm_position)
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
     assert layer(x, mask, True)[1].shape == (2, 2, 5, 5)
 
 
@@ -112,7 +99,12 @@ def test_a_decoder_layer_has_three_residual_sublayers(norm_position):
     masks = torch.ones(1, 1, 4, 4).tril().bool(), torch.arange(6)[None, None, None] < 4
     output, *weights = layer(x, memory, *masks)
     assert weights == [None, None]
-    expected = decode_by_hand(layer, x, memory, masks, norm_position)
+    sublayers = [
+        (lambda y: layer.self_attn(y, masks[0])[0], layer.self_attn_layer_norm),
+        (lambda y: layer.cross_attn(y, memory, masks[1])[0], layer.cross_attn_layer_norm),
+        (layer.ffn, layer.ffn_layer_norm),
+    ]
+    expected = residuals_by_hand(x, sublayers, norm_position)
     torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
     shapes = [w.shape for w in layer(x, memory, *masks, None, True)[1:]]
     assert shapes == [(2, 2, 4, 4), (2, 2, 4, 6)]
