@@ -18,7 +18,6 @@ ENTRIES = sorted(
     if name.split("_")[0] in ("configuration", "modeling", "tokenization", "pipeline")
 )
 THIRD_PARTY = {"torch", "transformers", "huggingface_hub"}
-# Files of the core that read what differs between versions of the library.
 VERSION_WORDS = re.compile(r"__version__|importlib.metadata|packaging|is_\w+_version")
 
 
@@ -89,13 +88,3 @@ def test_only_compat_knows_versions(name):
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.name)
 def test_no_file_is_longer_than_300_lines(file):
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 300
-
-
-def test_importing_the_core_leaves_the_workshop_alone():
-    workshop = {file.stem for file in PACKAGE.glob("*.py")} | {
-        folder.name for folder in PACKAGE.iterdir() if folder.is_dir() and folder.name != "model"
-    }
-    for file in CORE:
-        named = {module.split(".")[0] for level, module in imports(file) if not level}
-        assert "hf_vanilla_transformer" not in named
-        assert not (named & workshop - sys.stdlib_module_names)

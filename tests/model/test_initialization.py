@@ -52,7 +52,7 @@ def test_gradients_reach_the_first_layer_as_the_last(model, stack):
 
 
 def test_post_norm_of_the_papers_depth_learns_under_its_schedule(model):
-    warmup, steps, data = 60, 120, batch()
+    warmup, steps, data = 400, 150, batch(rows=8, length=6)
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda n: 64**-0.5 * min((n + 1) ** -0.5, (n + 1) * warmup**-1.5)

@@ -1,4 +1,4 @@
-"""A saved folder works where this package is not installed, wherever it lies and however it is named.
+"""A saved folder works without this package, wherever it lies and however it is named.
 
 Report: https://github.com/huggingface/transformers/issues/36653 (related: #29714, #29101, #28919).
 """
