@@ -65,6 +65,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "tiny": Preset(
         architecture={
+            "vocab_size": 10_000,
             "d_model": 128,
             "d_ff": 256,
             "num_heads": 4,

@@ -53,9 +53,9 @@ MAX_TOKENS = 64
 VALIDATION_PAIRS = 200
 LOOP = LoopArguments(
     batch_tokens=1024,
-    max_steps=800,
-    warmup_steps=200,
-    learning_rate=2e-3,
+    max_steps=1100,
+    warmup_steps=300,
+    learning_rate=1.5e-3,
     save_every=50,
     max_length=MAX_TOKENS,
 )

@@ -2,7 +2,8 @@
 
 The newest version makes a checkpoint. Each version loads it with this package on the path and, from
 the folder alone, without; translates by `from_pretrained` and by pipeline; and saves it again for
-the oldest and the newest to load. All must give the same token ids. Ends with status 1 if not.
+the oldest and the newest to load from the folder alone. All must give the same token ids, or the
+exit status is 1.
 
     python scripts/version_matrix.py --work /tmp/matrix
     python scripts/version_matrix.py --work /tmp/matrix --env 5.24.0=env/bin/python 4.57.6 5.24.0
@@ -55,6 +56,7 @@ def main() -> int:
     parser.add_argument("--env", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
     given = dict(pair.split("=", 1) for pair in options.env)
     versions = sorted(options.versions, key=lambda version: [*map(int, version.split("."))])
     pythons = {
@@ -94,10 +96,9 @@ def run_matrix(
         for mode in MODES
     ]
     again = [
-        Run(f"{run.version}, {run.mode}", run.save_to, version, mode)
+        Run(f"{run.version}, {run.mode}", run.save_to, version, "absent")
         for run in first
         for version in dict.fromkeys((versions[0], newest))
-        for mode in ("installed", "absent")
     ]
 
     def translate(run: Run) -> tuple[Run, dict[str, object]]:

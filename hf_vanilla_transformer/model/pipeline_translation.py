@@ -63,8 +63,7 @@ class TranslationPipeline(Pipeline):
         self.model.eval()  # One that comes from a training loop would drop out.
         self._has_reported_truncation = False
         if not self.model.config.is_encoder_decoder:
-            name = type(self.model).__name__
-            raise ValueError(f"{name} has no encoder and decoder; translation needs both")
+            raise ValueError(f"{type(self.model).__name__} has no encoder to read a source with")
         if self.tokenizer is None:
             raise ValueError("translation needs a tokenizer: pass tokenizer=...")
         parameters = self._sanitize_parameters(**{**self._task_settings(own), **own})
@@ -104,14 +103,13 @@ class TranslationPipeline(Pipeline):
             languages = _languages(task)
             if task:
                 logger.warning("no languages given: using %s, the model's first task", task)
-        return {**languages, **_only(self._task_entry(**languages), self._generation_arguments())}
+        entry = self._task_entry(languages.get("src_lang"), languages.get("tgt_lang"))
+        return {**languages, **_only(entry, self._generation_arguments())}
 
     def _task_entries(self) -> dict[str, dict[str, object]]:
         return getattr(self.model.config, "task_specific_params", None) or {}
 
-    def _task_entry(
-        self, src_lang: str | None = None, tgt_lang: str | None = None
-    ) -> dict[str, object]:
+    def _task_entry(self, src_lang: object, tgt_lang: object) -> dict[str, object]:
         return self._task_entries().get(f"translation_{src_lang}_to_{tgt_lang}", {})
 
     def _generation_arguments(self) -> set[str]:
@@ -168,14 +166,13 @@ class TranslationPipeline(Pipeline):
         """Return the first target token that tells a multilingual model its target language."""
         if not hasattr(self.tokenizer, "_build_translation_inputs"):
             return {}
+        unknown = self.tokenizer.unk_token_id
         try:
             first = self._encode("", src_lang, tgt_lang)["forced_bos_token_id"]
         except KeyError:
-            first = None
-        if first is None or first == self.tokenizer.unk_token_id:
-            raise ValueError(
-                f"{src_lang!r} to {tgt_lang!r}: not a pair of the tokenizer's language codes"
-            )
+            first = unknown
+        if first == unknown:
+            raise ValueError(f"{src_lang!r} or {tgt_lang!r} is no language code of the tokenizer")
         return {"forced_bos_token_id": first}
 
     def _encode(
@@ -184,8 +181,7 @@ class TranslationPipeline(Pipeline):
         """Tokenize one text: `input_ids` and `attention_mask` are [1, S]."""
         # Not verbose: the length is checked here, with a message of our own.
         options |= {"return_tensors": "pt", "return_attention_mask": True, "verbose": False}
-        if hasattr(self.tokenizer, "_build_translation_inputs"):
-            build = self.tokenizer._build_translation_inputs
+        if build := getattr(self.tokenizer, "_build_translation_inputs", None):
             return build(text, src_lang=src_lang, tgt_lang=tgt_lang, **options)
         return self.tokenizer(text, **options)
 
@@ -207,7 +203,7 @@ class TranslationPipeline(Pipeline):
         if length > limit:
             if not truncation:
                 raise ValueError(
-                    f"input of {length} tokens is over the limit of {limit}; "
+                    f"input of {length} tokens is over the limit of {limit}: {text[:40]!r}...; "
                     "split it, or let truncation=True cut it"
                 )
             self._report_truncation(length, limit)
@@ -223,10 +219,8 @@ class TranslationPipeline(Pipeline):
         if not self._has_reported_truncation:
             self._has_reported_truncation = True
             logger.warning(
-                "input of %d tokens is cut to the limit of %d, and so will be all that follow; "
-                "truncation=False refuses them",
-                length,
-                limit,
+                f"input of {length} tokens is cut to the limit of {limit}, and so will be all that "
+                "follow; truncation=False refuses them"
             )
 
     def _forward(

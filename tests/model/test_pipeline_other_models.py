@@ -98,6 +98,26 @@ def test_t5_without_languages_warns_and_takes_its_first_task(word_tokenizer, inp
     assert inputs_of(translator, "w4")["input_ids"].tolist() == [[90, 91, 4, 3]]
 
 
+class LanguageTokenizer(PreTrainedTokenizerFast):
+    """A tokenizer of languages w90 and w91 which looks codes up as those of NLLB and mBART do."""
+
+    def _build_translation_inputs(self, text, return_tensors, src_lang, tgt_lang, **options):
+        inputs = self(f"{src_lang} {text}", return_tensors=return_tensors, **options)
+        inputs["forced_bos_token_id"] = self.convert_tokens_to_ids(tgt_lang)
+        return inputs
+
+
+def test_language_codes_are_looked_up_in_the_vocabulary(word_tokenizer, inputs_of):
+    model, tokenizer = build_t5(), word_tokenizer(LanguageTokenizer)
+    languages = {"src_lang": "w90", "tgt_lang": "w91"}
+    translator = TranslationPipeline(model=model, tokenizer=tokenizer, **languages)
+    seen = inputs_of(translator, "w4")
+    assert seen["input_ids"].tolist() == [[90, 4, 3]]
+    assert translator("w4", return_tensors=True)[0]["translation_token_ids"][1] == 91
+    with pytest.raises(ValueError, match="'de' is no language code"):
+        translator("w4", tgt_lang="de")
+
+
 def train_sentencepiece(folder, special_ids):
     """Train a model of 50 pieces; return its file and the pieces."""
     sentencepiece = pytest.importorskip("sentencepiece")

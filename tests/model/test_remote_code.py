@@ -57,9 +57,10 @@ def answer(value):
 """ % {"sources": SOURCES}  # noqa: UP031
 
 
-def run_without_package(script, cwd, modules):
-    """Run a script after WITHOUT_PACKAGE, in a folder, and return what it answers."""
-    variables = {"HF_MODULES_CACHE": str(modules), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
+def run_without_package(script, cwd, home):
+    """Run a script after WITHOUT_PACKAGE, with the caches of a home; return what it answers."""
+    variables = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": f"{home}/hub", "PYTHONPATH": ""}
+    variables["HF_MODULES_CACHE"] = f"{home}/modules"
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PACKAGE + script],
         env={**os.environ, **variables},
@@ -123,37 +124,51 @@ try:
 except ImportError as error:
     answer([*refusals, str(error)])
 """
-    *refusals, missing = run_without_package(script, tmp_path, tmp_path / "modules")
+    *refusals, missing = run_without_package(script, tmp_path, tmp_path)
     assert len(refusals) == 4
     assert all("trust_remote_code=True" in text for text in refusals)
     assert "a_missing_library" in missing
+
+
+def hub_cache(folder, home):
+    """Lay a folder out as a downloaded repository; return its id."""
+    repository = home / "hub" / "models--someone--my.model-v1.0"
+    commit = "0123456789" * 4
+    shutil.copytree(folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    return "someone/my.model-v1.0"
 
 
 def test_a_folder_loads_by_every_path_and_is_whole_after_saving_again(folder, expected, tmp_path):
     strange, here = tmp_path / "mödel 1 模型", tmp_path / "here" / "x.y"
     for place in (strange, here):
         shutil.copytree(folder, place)
-    again, base_again = tmp_path / "again", tmp_path / "base.again"
+    again = [tmp_path / "again", tmp_path / "again.base", tmp_path / "again from hub"]
+    repository = hub_cache(folder, tmp_path)
     script = f"""
-logits = [numbers({str(folder)!r}), numbers({str(strange)!r})]
+places = {[str(folder), str(strange), repository]!r}
+again = {list(map(str, again))!r}
 tokenizer, model, base = load({str(folder)!r})
-model.save_pretrained({str(again)!r})
-tokenizer.save_pretrained({str(again)!r})
-base.save_pretrained({str(base_again)!r})
-tokenizer.save_pretrained({str(base_again)!r})
-logits += [numbers({str(again)!r}), numbers({str(base_again)!r})]
-logits.append(numbers("../my.model-v1.0/"))
+hub_tokenizer, hub_model, _ = load({repository!r})
+for part, place in zip([model, base, hub_model], again, strict=True):
+    part.save_pretrained(place)
+for part, place in zip([tokenizer, tokenizer, hub_tokenizer], again, strict=True):
+    part.save_pretrained(place)
+logits = [numbers(place) for place in [*places, *again, "../my.model-v1.0/"]]
 os.chdir({str(here)!r})
 answer([*logits, numbers(".")])
 """
-    logits = run_without_package(script, folder, tmp_path / "modules")
-    assert len(logits) == 6
+    logits = run_without_package(script, folder, tmp_path)
+    assert len(logits) == 8
     for found in logits:
         assert_same(found, expected)
-    assert code(again) == code(base_again) == code(folder)
-    assert json.loads((again / "config.json").read_text())["custom_pipelines"].keys() == {
-        "translation"
-    }
+    for place in again:
+        assert code(place) == code(folder)
+        for file in ("config.json", "tokenizer_config.json"):
+            saved, original = (json.loads((x / file).read_text()) for x in (place, folder))
+            for field in ("auto_map", "custom_pipelines"):
+                assert saved.get(field) == original.get(field)
 
 
 def test_the_installed_class_needs_no_trust(folder):
@@ -198,8 +213,7 @@ def test_a_config_alone_brings_its_code(tmp_path):
 @pytest.mark.parametrize("repetition", range(2))
 def test_four_processes_load_at_once_on_an_empty_cache(folder, expected, tmp_path, repetition):
     script = f"answer(numbers({str(folder)!r}))"
-    modules = tmp_path / "modules"
     with ThreadPoolExecutor(4) as pool:
-        runs = [pool.submit(run_without_package, script, tmp_path, modules) for _ in range(4)]
+        runs = [pool.submit(run_without_package, script, tmp_path, tmp_path) for _ in range(4)]
         for run in runs:
             assert_same(run.result(), expected)
