@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 from accelerate.utils import set_seed
 
+from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.demo import SHOWCASE, DemoCorpus, demo_corpus, names_right_referent
 from hf_vanilla_transformer.data.encoding import encode_pairs
 from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
@@ -32,11 +32,13 @@ from hf_vanilla_transformer.training.run import (
     start_accelerator,
     train_and_average,
 )
+from hf_vanilla_transformer.training.threads import fastest_threads
 from hf_vanilla_transformer.writing import write_json
 
 logger = logging.getLogger(__name__)
 
 SENTENCES = ("我爱猫", *(pair.source for pair in SHOWCASE))
+MAX_TOKENS = 64
 ARCHITECTURE = {
     "d_model": 128,
     "d_ff": 256,
@@ -45,11 +47,11 @@ ARCHITECTURE = {
     "decoder_layers": 3,
     "dropout": 0.1,
     "label_smoothing": 0.1,
+    "max_position_embeddings": MAX_TOKENS,
     "source_language": "zh",
     "target_language": "en",
 }
 VOCABULARY = 4000
-MAX_TOKENS = 64
 VALIDATION_PAIRS = 200
 LOOP = LoopArguments(
     batch_tokens=1024,
@@ -59,9 +61,6 @@ LOOP = LoopArguments(
     save_every=50,
     max_length=MAX_TOKENS,
 )
-MOST_THREADS = 8
-"""More threads than that only wait for each other in a model of this size."""
-
 PICTURE = "attention.png"
 MADE_BY = "vanilla-transformer quickstart"
 
@@ -97,8 +96,7 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
     output = Path(output)
     _make_room(output)
     seconds: dict[str, float] = {}
-    with fast_cpu_products(), _at_most_threads(MOST_THREADS):
-        report = _train_and_score(output, seconds)
+    report = _train_and_score(output, seconds)
     with _timed(seconds, "translate in a fresh process"):
         sentences = [*SENTENCES, *texts]
         translations = _translate_in_a_fresh_process(output / "model", sentences)
@@ -110,8 +108,7 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
             for source, translation in zip(sentences, translations, strict=True)
         ],
         "pictures": pictures,
-        "seconds": seconds | {"all": sum(seconds.values())},
-        "environment": describe_environment(),
+        "seconds": seconds | {"all": round(sum(seconds.values()), 2)},
     }
     write_json(output / "report.json", report)
     return report
@@ -181,22 +178,26 @@ def _train_and_score(output: Path, seconds: dict[str, float]) -> dict[str, objec
                 (corpus.train[:VALIDATION_PAIRS], "validation"),
             )
         )
-    with _timed(seconds, "train"):
-        set_seed(LOOP.seed)
-        model = new_model(
-            VanillaTransformerConfig(
-                vocab_size=len(tokenizer), max_position_embeddings=MAX_TOKENS, **ARCHITECTURE
+    set_seed(LOOP.seed)
+    model = new_model(VanillaTransformerConfig(vocab_size=len(tokenizer), **ARCHITECTURE))
+    sample = collate_pairs(pairs.sources[:64], pairs.targets[:64], model.config.pad_token_id)
+
+    def work() -> None:
+        model(**sample).loss.backward()
+        model.zero_grad()
+
+    with fast_cpu_products(), fastest_threads(work):
+        with _timed(seconds, "train"):
+            training = train_and_average(
+                model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=output
             )
-        )
-        training = train_and_average(
-            model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=output
-        )
         shutil.rmtree(output / "checkpoints")
-    if training["stopped_by"] == "interrupt":
-        raise KeyboardInterrupt
-    with _timed(seconds, "score"):
-        scores = _score(output / "model", corpus)
-    return {"made_by": MADE_BY} | scores | {"training": training}
+        if training["stopped_by"] == "interrupt":
+            raise KeyboardInterrupt
+        environment = describe_environment()
+        with _timed(seconds, "score"):
+            scores = _score(output / "model", corpus)
+    return {"made_by": MADE_BY} | scores | {"training": training, "environment": environment}
 
 
 def _score(model_folder: Path, corpus: DemoCorpus) -> dict[str, object]:
@@ -251,14 +252,3 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     seconds[stage] = round(time.monotonic() - began, 2)
-
-
-@contextmanager
-def _at_most_threads(most: int) -> Iterator[None]:
-    """Bound the threads of PyTorch for the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(before, most))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -63,15 +63,16 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
     )
     with accelerator.main_process_first():
         tokenizer = _shared_tokenizer(pairs, run, preset, is_main=accelerator.is_main_process)
+    languages = {"source_language": run.source_lang, "target_language": run.target_lang}
+    config = preset.config(vocab_size=len(tokenizer), **languages)
+    limit = min(loop.max_length, config.max_position_embeddings)
     corpora = [
-        encode_pairs(part, tokenizer, max_length=loop.max_length, name=name)
+        encode_pairs(part, tokenizer, max_length=limit, name=name)
         for part, name in ((pairs, "training"), (valid, "validation"))
     ]
     set_seed(loop.seed)
-    languages = {"source_language": run.source_lang, "target_language": run.target_lang}
-    model = new_model(preset.config(vocab_size=len(tokenizer), **languages))
     trained = train_and_average(
-        model, tokenizer, *corpora, loop, accelerator=accelerator, output=output
+        new_model(config), tokenizer, *corpora, loop, accelerator=accelerator, output=output
     )
     report = {
         "arguments": asdict(run) | asdict(loop),

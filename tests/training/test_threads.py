@@ -1,0 +1,55 @@
+import time
+
+import pytest
+import torch
+
+from hf_vanilla_transformer.training.precision import fast_cpu_products
+from hf_vanilla_transformer.training.threads import fastest_threads
+
+
+@pytest.fixture
+def four_threads(monkeypatch):
+    """Four threads to choose from, whatever the machine has."""
+    now = [4]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: now[0])
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: now.__setitem__(0, number))
+    return now
+
+
+@pytest.mark.parametrize("best", [1, 2, 4])
+def test_the_fastest_number_of_threads_is_used_and_the_old_one_restored(four_threads, best):
+    def work():
+        time.sleep(0.001 if four_threads[0] == best else 0.01)
+
+    with fastest_threads(work) as chosen:
+        assert (chosen, four_threads[0]) == (best, best)
+    assert four_threads[0] == 4
+
+
+def test_with_one_thread_there_is_nothing_to_try(four_threads):
+    four_threads[0] = 1
+    with fastest_threads(lambda: pytest.fail("no trial needed")) as chosen:
+        assert chosen == 1
+
+
+def test_the_precision_of_products_is_restored_even_after_an_error(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    before = torch.get_float32_matmul_precision()
+    seen = []
+
+    def fail():
+        with fast_cpu_products():
+            seen.append(torch.get_float32_matmul_precision())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert seen == ["medium"]
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_gpu_keeps_its_precision(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    before = torch.get_float32_matmul_precision()
+    with fast_cpu_products():
+        assert torch.get_float32_matmul_precision() == before
