@@ -7,7 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import build_model
+from tiny import build_model
 
 from hf_vanilla_transformer.cli import build_parser, main
 from hf_vanilla_transformer.evaluation import load_for_translation, translate

@@ -3,7 +3,7 @@ import logging
 import pytest
 import sacrebleu
 import torch
-from conftest import build_model
+from tiny import build_model
 
 from hf_vanilla_transformer import evaluation
 from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate

@@ -198,12 +198,14 @@ class VanillaTransformerConfig(PretrainedConfig):
         """Return the configuration as caches and candidate generators read it.
 
         They ask for the decoder's side and read its depth under a name that is the encoder's here.
+        Beam search asks for no side, and wants the size of the vocabulary that it generates.
         """
-        if not decoder or encoder:
+        size = self.decoder_vocab_size or self.vocab_size
+        if encoder or (not decoder and size == self.vocab_size):
             return self
         config = copy.deepcopy(self)
         config.encoder_layers = self.decoder_layers
-        config.vocab_size = self.decoder_vocab_size or self.vocab_size
+        config.vocab_size = size
         return config
 
 

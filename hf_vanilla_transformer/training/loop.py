@@ -143,6 +143,7 @@ class _Loop:
         if not result.validations or result.validations[-1].step != result.steps:
             self._checkpoint()
         result.seconds = self.progress.seconds
+        self.progress.note(f"training ended after step {result.steps}: {result.stopped_by}")
         return result
 
     def _update(self, batches: list[list[int]], interrupted: Event) -> str | None:
