@@ -82,9 +82,7 @@ def translate(
     Raises:
         TypeError: A sentence is not text; the message names its index.
     """
-    for index, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise TypeError(f"sentence {index} is {sentence!r}; text is expected")
+    _check_texts("sentence", sentences)
     filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
     sources = _encode([sentences[index] for index in filled], model, tokenizer)
     beams = generation.get("num_beams") or model.generation_config.num_beams or 1
@@ -115,10 +113,8 @@ def score_translations(
         TypeError: A translation or a reference is not text.
         ValueError: There is nothing to score, or the counts differ.
     """
-    for name, texts in (("hypothesis", hypotheses), ("reference", references)):
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"{name} {index} is {text!r}; one text for each sentence expected")
+    _check_texts("hypothesis", hypotheses)
+    _check_texts("reference", references)
     counts = f"{len(hypotheses)} translations and {len(references)} references"
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(f"{counts}: one reference for each translation is needed, at least one")
@@ -131,6 +127,15 @@ def score_translations(
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    """Refuse what is no sequence of strings, a single string too."""
+    if isinstance(texts, str):
+        raise TypeError(f"{name}: a sequence of texts is expected, not the single text {texts!r}")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} {index} is {text!r}; one text for each sentence is expected")
 
 
 def _encode(

@@ -117,6 +117,7 @@ def call_worker(
     with tempfile.TemporaryDirectory(dir=folder) as cache:
         variables = {"HF_HOME": cache, "HF_MODULES_CACHE": cache, "HF_HUB_OFFLINE": "1"}
         variables["PYTHONPATH"] = "" if mode == "absent" else str(ROOT)
+        variables["OMP_NUM_THREADS"] = "1"  # threads of several processes wait for each other
         done = subprocess.run(
             [python, str(WORKER), *map(str, arguments)],
             env={**os.environ, **variables},

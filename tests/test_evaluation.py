@@ -57,6 +57,8 @@ def test_over_long_input_is_cut_with_one_warning_that_counts(translator, caplog)
 def test_what_is_not_text_is_refused_by_index(translator):
     with pytest.raises(TypeError, match="sentence 1 is None"):
         translate(*translator, ["a", None])
+    with pytest.raises(TypeError, match="not the single text 'a b'"):
+        translate(*translator, "a b")
 
 
 def test_a_model_in_training_stays_in_training(translator):

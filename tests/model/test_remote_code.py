@@ -60,7 +60,7 @@ def answer(value):
 def run_without_package(script, cwd, home):
     """Run a script after WITHOUT_PACKAGE, with the caches of a home; return what it answers."""
     variables = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": f"{home}/hub", "PYTHONPATH": ""}
-    variables["HF_MODULES_CACHE"] = f"{home}/modules"
+    variables |= {"HF_MODULES_CACHE": f"{home}/modules", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PACKAGE + script],
         env={**os.environ, **variables},
