@@ -2,8 +2,8 @@
 
 The newest version makes a checkpoint. Each version loads it with this package on the path and, from
 the folder alone, without; translates by `from_pretrained` and by pipeline; and saves it again for
-the oldest and the newest to load from the folder alone. All must give the same token ids, or the
-exit status is 1.
+the oldest and the newest to load from the folder alone. All must give the same token ids and
+texts, or the exit status is 1.
 
     python scripts/version_matrix.py --work /tmp/matrix
     python scripts/version_matrix.py --work /tmp/matrix --env 5.24.0=env/bin/python 4.57.6 5.24.0
@@ -53,18 +53,23 @@ def main() -> int:
     )
     parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="VERSION")
     parser.add_argument("--work", type=Path, required=True, help="folder for environments")
-    parser.add_argument("--env", action="append", default=[], metavar="VERSION=PYTHON")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=lambda pair: pair.split("=", 1),
+        metavar="VERSION=PYTHON",
+        help="an interpreter that has this version already",
+    )
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    given = dict(pair.split("=", 1) for pair in options.env)
+    work = options.work.absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    given = {version: os.path.abspath(python) for version, python in options.env}
     versions = sorted(options.versions, key=lambda version: [*map(int, version.split("."))])
-    pythons = {
-        version: given.get(version) or environment(version, options.work) for version in versions
-    }
+    pythons = {version: given.get(version) or environment(version, work) for version in versions}
     with (
-        tempfile.TemporaryDirectory(dir=options.work) as folder,
-        ThreadPoolExecutor(options.jobs) as pool,
+        tempfile.TemporaryDirectory(dir=work) as folder,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         reference, results = run_matrix(Path(folder), versions, pythons, pool)
     sys.stdout.write(table(reference, results))
@@ -73,13 +78,13 @@ def main() -> int:
 
 def environment(version: str, work: Path) -> str:
     """Return the interpreter of an environment that has this version, made if it is missing."""
-    folder = work.absolute() / f"env-{version}"
+    folder = work / f"env-{version}"
     python = str(folder / "bin" / "python")
     if not folder.exists():
         venv.create(folder, with_pip=True)
-        torch = next(line for line in CONSTRAINTS.read_text().split() if line.startswith("torch="))
-        command = [python, "-m", "pip", "install", "--quiet", torch, f"transformers=={version}"]
-        subprocess.run(command, check=True)
+    torch = next(line for line in CONSTRAINTS.read_text().split() if line.startswith("torch="))
+    command = [python, "-m", "pip", "install", "--quiet", torch, f"transformers=={version}"]
+    subprocess.run(command, check=True)
     return python
 
 
@@ -128,7 +133,7 @@ def call_worker(
             timeout=TIMEOUT_SECONDS,
         )
     if done.returncode:
-        return {"error": done.stderr[-2000:].strip()}
+        return {"error": f"status {done.returncode}: {done.stderr.strip().rpartition(chr(10))[2]}"}
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -142,6 +147,8 @@ def differences(reference: dict[str, object], run: Run, result: dict[str, object
         found.append(f"ran with transformers {result['transformers']}")
     if not MODES[run.mode][1].issuperset(result["code"]):
         found.append(f"ran code of {', '.join(result['code'])}")
+    if result["texts"] != reference["texts"]:
+        found.append(f"translated to {result['texts']} instead of {reference['texts']}")
     expected = reference["translations"]["built"]
     for way, translations in result["translations"].items():
         found += [
@@ -155,7 +162,7 @@ def differences(reference: dict[str, object], run: Run, result: dict[str, object
 def table(reference: dict[str, object], results: list[tuple[Run, dict[str, object]]]) -> str:
     """Return a line for each run, and below it what differed."""
     row = "{:28} {:10} {:20} {}\n"
-    lines = [row.format("saved by", "loaded by", "package", "token ids")]
+    lines = [row.format("saved by", "loaded by", "package", "translations")]
     for run, result in results:
         found = differences(reference, run, result)
         lines.append(

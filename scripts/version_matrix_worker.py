@@ -62,7 +62,7 @@ def build(folder: Path) -> dict[str, object]:
         raise RuntimeError(f"these translations would not show a lost setting: {translations}")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return {"translations": {"built": translations}}
+    return {"texts": list(targets), "translations": {"built": translations}}
 
 
 def translate(folder: Path, trust: bool, save_to: Path | None = None) -> dict[str, object]:
@@ -89,6 +89,7 @@ def translate(folder: Path, trust: bool, save_to: Path | None = None) -> dict[st
     return {
         "transformers": transformers.__version__,
         "code": sorted({type(part).__module__.split(".")[0] for part in parts}),
+        "texts": [by_task(source)[0]["translation_text"] for source, _ in PAIRS],
         "translations": translations,
     }
 

@@ -59,7 +59,11 @@ def test_a_single_other_id_is_a_difference(reference, result, run):
     (difference,) = matrix.differences(reference, run, other)
     assert difference.startswith("generate, beam 4: ")
     text = matrix.table(reference, [(run, result), (run, other)])
-    assert [line.split()[-1] for line in text.splitlines()[:3]] == ["ids", "same", "DIFFERENT"]
+    assert [line.split()[-1] for line in text.splitlines()[:3]] == [
+        "translations",
+        "same",
+        "DIFFERENT",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,7 @@ def test_a_single_other_id_is_a_difference(reference, result, run):
     [
         ({"transformers": "4.0.0"}, "transformers 4.0.0"),
         ({"code": ["transformers_modules"]}, "transformers_modules"),
+        ({"texts": ["I love cats ."]}, "I love cats ."),
         ({"error": "OSError: no such file"}, "no such file"),
     ],
 )
