@@ -1,7 +1,5 @@
 """The original Transformer (Vaswani et al. 2017) as models of the Hugging Face library."""
 
-from typing import TypeVar
-
 from torch import Tensor, nn
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
@@ -11,6 +9,7 @@ from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS, TranslationGenerationMixin
 from .layers import EncoderLayer  # noqa: F401
 from .loss import decoder_inputs_from_labels, translation_loss
@@ -19,16 +18,13 @@ from .pipeline_translation import TranslationPipeline  # noqa: F401
 from .positions import sinusoidal_encoding  # noqa: F401
 from .pretrained import (
     VanillaTransformerPreTrainedModel,
+    check_known,
     embedding_ties,
+    given_or,
     output_ties,
     suppress_padding_rows,
 )
 from .stacks import Decoder, Encoder, ScaledEmbedding
-
-T = TypeVar("T")
-
-# What versions of the library hand to every `forward`, and this one has no use for.
-IGNORED_ARGUMENTS = {"cache_position"}
 
 
 class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
@@ -56,14 +52,6 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
         self.encoder.embed_tokens = embeddings
         if self.config.share_encoder_decoder_embeddings:
             self.shared = self.decoder.embed_tokens = embeddings
-
-    def get_encoder(self, *args: object, **kwargs: object) -> Encoder:
-        """Return the encoder."""
-        return self.encoder
-
-    def get_decoder(self) -> Decoder:
-        """Return the decoder."""
-        return self.decoder
 
     def forward(
         self,
@@ -152,7 +140,13 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
 class VanillaTransformerForConditionalGeneration(
     VanillaTransformerPreTrainedModel, TranslationGenerationMixin
 ):
-    """The Transformer with its projection to the target vocabulary: trains and translates."""
+    """The Transformer with its projection to the target vocabulary: trains and translates.
+
+    Attributes:
+        fast: Whether fast paths may stand in for their plain twins; False shows that both agree.
+    """
+
+    fast = True
 
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__(config)
@@ -168,14 +162,6 @@ class VanillaTransformerForConditionalGeneration(
             decoder_start_token_id=config.decoder_start_token_id,
             **OWN_SETTINGS,
         )
-
-    def get_encoder(self, *args: object, **kwargs: object) -> Encoder:
-        """Return the encoder."""
-        return self.model.encoder
-
-    def get_decoder(self) -> Decoder:
-        """Return the decoder."""
-        return self.model.decoder
 
     def get_output_embeddings(self) -> nn.Linear:
         """Return the projection to the vocabulary."""
@@ -269,30 +255,30 @@ class VanillaTransformerForConditionalGeneration(
             True,
             **kwargs,
         )
-        logits, loss = self.lm_head(output.last_hidden_state), None
-        if labels is not None:
-            smoothing = self.config.label_smoothing if self.training else 0.0
-            loss = translation_loss(logits, labels, smoothing, num_items_in_batch)
-        if not given_or(return_logits, labels is None or not self.training):
-            logits = None
+        wants_logits = given_or(return_logits, labels is None or not self.training)
+        loss, logits = self._loss_and_logits(
+            output.last_hidden_state, labels, num_items_in_batch, wants_logits
+        )
         states = {name: value for name, value in output.items() if name != "last_hidden_state"}
         result = Seq2SeqLMOutput(loss=loss, logits=logits, **states)
         return result if given_or(return_dict, self.config.return_dict) else result.to_tuple()
 
-
-def given_or(value: T | None, fallback: T) -> T:
-    """Return an argument, or what stands for it where it was left out."""
-    return fallback if value is None else value
-
-
-def check_known(kwargs: dict[str, object]) -> None:
-    """Refuse arguments that would be ignored.
-
-    Raises:
-        TypeError: An argument is neither of this model nor of a known version of the library.
-    """
-    for name in kwargs.keys() - IGNORED_ARGUMENTS:
-        raise TypeError(f"forward() got an unexpected argument {name}={kwargs[name]!r}")
+    def _loss_and_logits(
+        self,
+        states: Tensor,
+        labels: Tensor | None,
+        num_items_in_batch: Tensor | int | None,
+        wants_logits: bool,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        if labels is None:
+            return None, self.lm_head(states)
+        smoothing = self.config.label_smoothing if self.training else 0.0
+        if self.fast and not wants_logits and can_fuse(self.lm_head):
+            arguments = (labels, smoothing, num_items_in_batch)
+            return fused_translation_loss(states, self.lm_head, *arguments), None
+        logits = self.lm_head(states)
+        loss = translation_loss(logits, labels, smoothing, num_items_in_batch)
+        return loss, logits if wants_logits else None
 
 
 VanillaTransformerModel.register_for_auto_class("AutoModel")

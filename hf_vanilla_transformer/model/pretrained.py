@@ -1,11 +1,18 @@
-"""What both models are before they compute: initialisation, tied embeddings, resizing."""
+"""What both models share: initialisation, tied embeddings, resizing, argument checks."""
+
+from typing import TypeVar
 
 from torch import nn
 from transformers import GenerationConfig, PreTrainedModel
 
 from .compat import TIES_BY_TABLE
 from .configuration_vanilla_transformer import VanillaTransformerConfig
-from .stacks import ScaledEmbedding
+from .stacks import Decoder, Encoder, ScaledEmbedding
+
+T = TypeVar("T")
+
+# What versions of the library hand to every `forward`, and this one has no use for.
+IGNORED_ARGUMENTS = {"cache_position"}
 
 
 class VanillaTransformerPreTrainedModel(PreTrainedModel):
@@ -38,6 +45,14 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
             nn.init.zeros_(module.bias)
+
+    def get_encoder(self, *args: object, **kwargs: object) -> Encoder:
+        """Return the encoder."""
+        return self.base_model.encoder
+
+    def get_decoder(self, *args: object, **kwargs: object) -> Decoder:
+        """Return the decoder."""
+        return self.base_model.decoder
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Return the tie table of this instance; the library's is all or nothing."""
@@ -121,3 +136,18 @@ def suppress_padding_rows(
         old_rows -= 1
         suppressed.remove(old_rows)
     generation_config.suppress_tokens = sorted(suppressed | set(range(tokens, rows))) or None
+
+
+def given_or(value: T | None, fallback: T) -> T:
+    """Return an argument, or what stands for it where it was left out."""
+    return fallback if value is None else value
+
+
+def check_known(kwargs: dict[str, object]) -> None:
+    """Refuse arguments that would be ignored.
+
+    Raises:
+        TypeError: An argument is neither of this model nor of a known version of the library.
+    """
+    for name in kwargs.keys() - IGNORED_ARGUMENTS:
+        raise TypeError(f"forward() got an unexpected argument {name}={kwargs[name]!r}")
