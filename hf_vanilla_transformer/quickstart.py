@@ -43,8 +43,8 @@ ARCHITECTURE = {
     "d_model": 128,
     "d_ff": 256,
     "num_heads": 4,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
     "dropout": 0.1,
     "label_smoothing": 0.1,
     "max_position_embeddings": MAX_TOKENS,
@@ -55,9 +55,9 @@ VOCABULARY = 4000
 VALIDATION_PAIRS = 200
 LOOP = LoopArguments(
     batch_tokens=1024,
-    max_steps=1000,
+    max_steps=900,
     warmup_steps=300,
-    learning_rate=1.5e-3,
+    learning_rate=2e-3,
     save_every=50,
     max_length=MAX_TOKENS,
 )

@@ -106,9 +106,6 @@ def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditio
     """Return an untrained model that decodes with the paper's settings by default."""
     model = VanillaTransformerForConditionalGeneration(config)
     model.generation_config.update(**PAPER_DECODING)
-    if not torch.cuda.is_available():
-        # PyTorch's fused attention trains up to ten times slower on CPUs, at sentence length.
-        model.set_attn_implementation("eager")
     return model
 
 
