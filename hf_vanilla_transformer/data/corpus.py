@@ -47,10 +47,11 @@ def read_pairs(
     files = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     if not files:
         raise ValueError("no corpus file given; give a .tsv or .jsonl file, or two text files")
-    if all(_suffix(file) == ".tsv" or _suffix(file) in JSON_SUFFIXES for file in files):
+    holds_pairs = [_suffix(file) == ".tsv" or _suffix(file) in JSON_SUFFIXES for file in files]
+    if all(holds_pairs):
         languages = (source_language, target_language)
         return [pair for file in files for pair in _read_pair_file(file, languages)]
-    if len(files) != 2:
+    if len(files) != 2 or any(holds_pairs):
         names = " ".join(map(str, files))
         raise ValueError(
             f"cannot tell sources from targets in: {names}; "

@@ -49,10 +49,11 @@ def encode_pairs(
         if max(len(source), len(target)) <= max_length
     ]
     blank, too_long = len(pairs) - len(filled), len(filled) - len(kept)
-    logger.info(
-        "%s: %d pairs kept, %d blank and %d of more than %d tokens left out",
-        name, len(kept), blank, too_long, max_length,
-    )  # fmt: skip
+    if kept and (blank or too_long):
+        logger.info(
+            "%s: %d pairs kept, %d blank and %d of more than %d tokens left out",
+            name, len(kept), blank, too_long, max_length,
+        )  # fmt: skip
     if not kept:
         raise ValueError(
             f"{name}: none of {len(pairs)} pairs is left ({blank} blank, {too_long} of more than "

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 FIRST_CAPACITY = 64
@@ -61,6 +62,8 @@ class VanillaTransformerCache:
         """Append keys [B, h, T, d_k] and values [B, h, T, d_v]; return those of all positions."""
         start = self._lengths[layer_idx]
         end = start + key.shape[2]
+        if key.requires_grad:  # writing in place would spoil what backward needs of this step
+            return self._concatenate(layer_idx, key, value)
         self._buffers[layer_idx] = tuple(
             _with_room(buffer, new, start, end)
             for buffer, new in zip(
@@ -72,6 +75,17 @@ class VanillaTransformerCache:
         keys[:, :, start:end] = key
         values[:, :, start:end] = value
         return keys[:, :, :end], values[:, :, :end]
+
+    def _concatenate(self, layer_idx: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        start, held = self._lengths[layer_idx], self._buffers[layer_idx]
+        if held is not None:
+            key, value = (
+                torch.cat((buffer[:, :, :start], new), dim=2)
+                for buffer, new in zip(held, (key, value), strict=True)
+            )
+        self._buffers[layer_idx] = key, value
+        self._lengths[layer_idx] = key.shape[2]
+        return key, value
 
     def memory(self, layer_idx: int) -> tuple[Tensor, Tensor] | None:
         """Return keys and values of the encoder's memory for a layer, if they are held."""

@@ -4,12 +4,13 @@ import copy
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, GenerationMixin, StoppingCriteria, StoppingCriteriaList
+from transformers import GenerationConfig, GenerationMixin, StoppingCriteriaList
 from transformers.generation import LogitsProcessorList, SuppressTokensLogitsProcessor
 from transformers.utils import ModelOutput
 
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
+from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
 # "never" stops a search when no running beam can still win, as the authors' own beam search does.
@@ -23,37 +24,12 @@ PAPER_DECODING = {
 # Settings that `GenerationConfig` does not know; they are saved in generation_config.json.
 OWN_SETTINGS = {"gnmt_alpha": None, "extra_decode_length": 50}
 
+NEUTRAL_LENGTH_PENALTY = 1.0  # the library's default
+
 # A stock Seq2SeqTrainer writes the library's default of 20 into the model's generation config.
 LIBRARY_MAX_LENGTH = 20
 
 GROWING_CACHES = (None, "dynamic", "dynamic_full")
-
-
-class GnmtLengthPenalty(float):
-    """An exponent alpha under which `n ** alpha` is ((5 + n) / 6)^alpha (Wu et al. 2016, eq. 14).
-
-    The library divides a hypothesis's log-probability by `n ** length_penalty`, with n its
-    generated tokens, end of sentence included.
-    """
-
-    def __rpow__(self, length: float) -> float:
-        return ((5 + length) / 6) ** float(self)
-
-
-class SourceLengthLimit(StoppingCriteria):
-    """Stop each sentence at a length of its own, so that batch-mates do not matter.
-
-    Args:
-        limits: Longest decoder sequence of each sentence [B], prompt included.
-    """
-
-    def __init__(self, limits: Tensor) -> None:
-        self.limits = limits
-
-    def __call__(self, input_ids: Tensor, scores: Tensor | None, **kwargs: object) -> Tensor:
-        """Tell for each row of [B*n, T] whether it has reached its limit."""
-        beams = input_ids.shape[0] // self.limits.shape[0]
-        return self.limits.repeat_interleave(beams).le(input_ids.shape[1])
 
 
 class TranslationGenerationMixin(GenerationMixin):
@@ -69,8 +45,12 @@ class TranslationGenerationMixin(GenerationMixin):
     ) -> tuple[GenerationConfig, dict[str, object]]:
         _add_own_settings(self.generation_config, OWN_SETTINGS)
         limit_is_given = self.generation_config.max_length not in (None, LIBRARY_MAX_LENGTH)
+        has_own_penalty = False
         if generation_config is not None:
             generation_config = copy.deepcopy(generation_config)
+            has_own_penalty = not hasattr(generation_config, "gnmt_alpha") and (
+                generation_config.length_penalty not in (None, NEUTRAL_LENGTH_PENALTY)
+            )
             _add_own_settings(generation_config, vars(self.generation_config))
             limit_is_given = generation_config.max_length not in (
                 None,
@@ -79,6 +59,8 @@ class TranslationGenerationMixin(GenerationMixin):
         prepared, model_kwargs = super()._prepare_generation_config(
             generation_config, *args, **kwargs
         )
+        if has_own_penalty and kwargs.get("gnmt_alpha") is None:
+            prepared.gnmt_alpha = None
         prepared._length_limits = None
         prepared._limit_is_given = (
             limit_is_given
@@ -86,6 +68,9 @@ class TranslationGenerationMixin(GenerationMixin):
             or prepared.max_new_tokens is not None
         )
         _set_length_penalty(prepared, kwargs)
+        extra = prepared.extra_decode_length
+        if isinstance(extra, bool) or not isinstance(extra, int) or extra < 0:
+            raise ValueError(f"extra_decode_length={extra!r} is not a whole number of at least 0")
         return prepared, model_kwargs
 
     def _prepare_model_inputs(
@@ -94,8 +79,7 @@ class TranslationGenerationMixin(GenerationMixin):
         inputs, name, model_kwargs = super()._prepare_model_inputs(
             inputs, bos_token_id, model_kwargs
         )
-        given = (model_kwargs.get("attention_mask"), model_kwargs.get("encoder_outputs"))
-        if name == "input_ids" and given == (None, None):
+        if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
         return inputs, name, model_kwargs
 
@@ -200,6 +184,9 @@ class TranslationGenerationMixin(GenerationMixin):
         pad, eos = self.config.pad_token_id, self.config.eos_token_id
         if pad is not None and pad != eos:
             processors.insert(0, SuppressTokensLogitsProcessor([pad], device=self.device))
+        limits, forced = generation_config._length_limits, generation_config.forced_eos_token_id
+        if limits is not None and forced is not None:
+            processors.append(ForcedEndAtLimit(limits, forced))
         return processors
 
     def _get_stopping_criteria(
@@ -243,6 +230,12 @@ def _set_length_penalty(generation_config: GenerationConfig, given: dict[str, ob
         return
     if alpha is None:
         return
+    is_neutral = generation_config.length_penalty in (None, NEUTRAL_LENGTH_PENALTY)
+    if not is_neutral and given.get("gnmt_alpha") is None:
+        raise ValueError(
+            f"the generation config sets both gnmt_alpha={alpha} and "
+            f"length_penalty={generation_config.length_penalty}; set one of them to None"
+        )
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not alpha >= 0:
         raise ValueError(f"gnmt_alpha={alpha!r} is not a number of at least 0")
     generation_config.length_penalty = GnmtLengthPenalty(alpha)

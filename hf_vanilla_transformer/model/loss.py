@@ -40,10 +40,10 @@ def translation_loss(
 def per_token(total: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
     """Divide a summed loss by the target tokens that are given, or by those of the labels."""
     if num_items_in_batch is None:
-        num_items_in_batch = labels.ne(IGNORED_LABEL).sum().clamp(min=1)
-    elif isinstance(num_items_in_batch, Tensor):
-        num_items_in_batch = num_items_in_batch.to(total.device)
-    return total / num_items_in_batch
+        num_items_in_batch = labels.ne(IGNORED_LABEL).sum()
+    if isinstance(num_items_in_batch, Tensor):
+        return total / num_items_in_batch.to(total.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
 
 
 def decoder_inputs_from_labels(

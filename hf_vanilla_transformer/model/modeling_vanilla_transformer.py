@@ -12,6 +12,7 @@ from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS, TranslationGenerationMixin
 from .layers import EncoderLayer  # noqa: F401
+from .lengths import SourceLengthLimit  # noqa: F401
 from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
 from .pipeline_translation import TranslationPipeline  # noqa: F401
@@ -25,6 +26,7 @@ from .pretrained import (
     suppress_padding_rows,
 )
 from .stacks import Decoder, Encoder, ScaledEmbedding
+from .texts import checked  # noqa: F401
 
 
 class VanillaTransformerModel(VanillaTransformerPreTrainedModel):

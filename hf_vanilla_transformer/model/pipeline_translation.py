@@ -3,6 +3,7 @@
 import inspect
 import logging
 import re
+import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
 from os import PathLike
 
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 from transformers import BatchEncoding, GenerationConfig, Pipeline
+
+from .texts import TextDataset, TextStream, checked, each_checked
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +23,9 @@ _BASE_ARGUMENTS = {
 }
 # The library's names for both values of `truncation` are taken too.
 _CUT, _REFUSE = (True, "longest_first", "only_first"), (False, "do_not_truncate")
+
+# A fast tokenizer is told to cut, or not, by a setting that all threads share.
+_ENCODING = threading.Lock()
 
 Translation = dict[str, str | Tensor]
 
@@ -74,15 +80,15 @@ class TranslationPipeline(Pipeline):
     ) -> list[Translation] | list[list[Translation]] | Iterator[list[Translation]]:
         """Translate one text, a list of texts, or a stream of texts; see the class."""
         if isinstance(inputs, str):
-            return super().__call__(inputs, **kwargs)
+            return super().__call__(checked(inputs, 0), **kwargs)
         if isinstance(inputs, (Iterator, IterableDataset)):
-            return super().__call__(_TextStream(inputs), **kwargs)
+            return super().__call__(TextStream(inputs), **kwargs)
         if isinstance(inputs, Dataset):
-            return super().__call__(_TextDataset(inputs), **kwargs)
+            return super().__call__(TextDataset(inputs), **kwargs)
         if not isinstance(inputs, Sequence) or isinstance(inputs, (bytes, bytearray)):
             kind = type(inputs).__name__
             raise TypeError(f"input is {inputs!r} ({kind}), not text nor a list or stream of it")
-        texts = list(_each_checked(inputs))
+        texts = list(each_checked(inputs))
         results = super().__call__(texts, **kwargs) if texts else []
         is_flat = all(len(result) == 1 for result in results)
         return [result[0] for result in results] if is_flat else results
@@ -198,16 +204,13 @@ class TranslationPipeline(Pipeline):
             return {"input_ids": torch.tensor([[padding]]), "attention_mask": torch.tensor([[0]])}
         prefix = self._task_entry(src_lang, tgt_lang).get("prefix")
         text = (prefix or getattr(self.model.config, "prefix", None) or "") + text
-        encoding = self._encode(text, src_lang, tgt_lang)
-        length, limit = encoding["input_ids"].shape[1], self._length_limit()
-        if length > limit:
-            if not truncation:
-                raise ValueError(
-                    f"input of {length} tokens is over the limit of {limit}: {text[:40]!r}...; "
-                    "split it, or let truncation=True cut it"
-                )
-            self._report_truncation(length, limit)
-            encoding = self._encode(text, src_lang, tgt_lang, truncation=True, max_length=limit)
+        with _ENCODING:
+            encoding = self._encode(text, src_lang, tgt_lang)
+            length, limit = encoding["input_ids"].shape[1], self._length_limit()
+            if length > limit:
+                self._report_too_long(text, length, limit, truncation)
+                cut = {"truncation": True, "max_length": limit}
+                encoding = self._encode(text, src_lang, tgt_lang, **cut)
         return {name: encoding[name] for name in ("input_ids", "attention_mask")}
 
     def _length_limit(self) -> int:
@@ -215,7 +218,12 @@ class TranslationPipeline(Pipeline):
         positions = getattr(self.model.config, "max_position_embeddings", None)
         return min(self.tokenizer.model_max_length, positions or self.tokenizer.model_max_length)
 
-    def _report_truncation(self, length: int, limit: int) -> None:
+    def _report_too_long(self, text: str, length: int, limit: int, truncation: bool) -> None:
+        if not truncation:
+            raise ValueError(
+                f"input of {length} tokens is over the limit of {limit}: {text[:40]!r}...; "
+                "split it, or let truncation=True cut it"
+            )
         if not self._has_reported_truncation:
             self._has_reported_truncation = True
             logger.warning(
@@ -248,40 +256,6 @@ class TranslationPipeline(Pipeline):
             return [{"translation_token_ids": ids} for ids in sequences]
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         return [{"translation_text": self.tokenizer.decode(ids, **options)} for ids in sequences]
-
-
-class _TextDataset(Dataset):
-    """A dataset whose items are checked to be text as they are read."""
-
-    def __init__(self, texts: Dataset) -> None:
-        self.texts = texts
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, index: int) -> str:
-        return _checked(self.texts[index], index)
-
-
-class _TextStream(IterableDataset):
-    """Texts that are read and checked one by one; early transformers 5 would list a generator."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.texts = texts
-
-    def __iter__(self) -> Iterator[str]:
-        return _each_checked(self.texts)
-
-
-def _each_checked(texts: Iterable[str]) -> Iterator[str]:
-    for index, text in enumerate(texts):
-        yield _checked(text, index)
-
-
-def _checked(text: object, index: int) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"input {index} is {text!r} ({type(text).__name__}), not text")
-    return text
 
 
 def _truncates(truncation: bool | str) -> bool:

@@ -22,11 +22,11 @@ class ScaledEmbedding(nn.Embedding):
 
     def __init__(self, config: VanillaTransformerConfig, vocab_size: int) -> None:
         super().__init__(vocab_size, config.d_model)
-        self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """Look ids [B, L] up as vectors [B, L, D]."""
-        return super().forward(input_ids) * self.scale
+        return super().forward(input_ids) * self.embed_scale
 
 
 class Stack(nn.Module):
@@ -64,22 +64,21 @@ class Stack(nn.Module):
         is_checkpointed = any(layer.gradient_checkpointing for layer in self.layers)
         return is_checkpointed and self.training and torch.is_grad_enabled()
 
-    def check_inputs(
-        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, mask: Tensor | None, name: str
-    ) -> None:
-        """Refuse what the stack cannot read.
+    def embeddings(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, name: str
+    ) -> Tensor:
+        """Return the embeddings [B, L, D] that are given, or those of ids [B, L].
 
         Raises:
-            ValueError: Both or neither of ids and embeddings are given, or the mask is not 2D.
+            ValueError: Both or neither of ids and embeddings are given.
         """
         if (input_ids is None) == (inputs_embeds is None):
             given = "neither" if input_ids is None else "both"
-            raise ValueError(f"give {name}input_ids or {name}inputs_embeds; {given} given")
-        if mask is not None and mask.dim() != 2:
             raise ValueError(
-                f"{name}attention_mask has shape {tuple(mask.shape)}; give segment ids of shape "
-                "[batch, length], 0 for padding"
+                f"give {name}input_ids or {name}inputs_embeds; {given} given (a "
+                "DataCollatorForSeq2Seq makes decoder_input_ids if it is told model=...)"
             )
+        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
 
     def check_length(self, length: int | Tensor, positions: Tensor) -> None:
         """Refuse positions past the table of learned ones.
@@ -131,9 +130,8 @@ class Encoder(Stack):
         Returns:
             The memory [B, S, D] as `last_hidden_state`, and what was asked for.
         """
-        self.check_inputs(input_ids, inputs_embeds, attention_mask, "")
-        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        segments = None if attention_mask is None else attention_mask.long()
+        x = self.embeddings(input_ids, inputs_embeds, "")
+        segments = checked_segments(attention_mask, x.shape[:2], "attention_mask")
         if segments is None:
             positions = torch.arange(x.shape[1], device=x.device)[None]
         else:
@@ -187,19 +185,20 @@ class Decoder(Stack):
         Returns:
             States [B*n, T, D] as `last_hidden_state`, the cache, and what was asked for.
         """
-        self.check_inputs(input_ids, inputs_embeds, attention_mask, "decoder_")
-        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        x = self.embeddings(input_ids, inputs_embeds, "decoder_")
+        check_rows(x.shape[0], memory.shape[0])
         held = as_decoder_cache(cache)
         past, length = 0 if held is None else held.past_length(), x.shape[1]
         indices = torch.arange(length, device=x.device) + past
-        segments = None if attention_mask is None else attention_mask.long()
+        expected = (x.shape[0], past + length)
+        segments = checked_segments(attention_mask, expected, "decoder_attention_mask")
+        memory_segments = checked_segments(memory_mask, memory.shape[:2], "attention_mask")
         positions = indices[None] if segments is None else segment_positions(segments)[:, -length:]
         self.check_length(past + length, positions)
         key_length = length if held is None else held.key_length(length)
         self_mask = decoder_self_mask(segments, indices, key_length, past)
         cross_mask = segment_mask(
-            None if segments is None else segments[:, -length:],
-            None if memory_mask is None else memory_mask.long(),
+            None if segments is None else segments[:, -length:], memory_segments
         )
         x = self.embed(x, positions)
         states, self_weights, cross_weights = [x], [], []
@@ -215,4 +214,43 @@ class Decoder(Stack):
             attentions=tuple(self_weights) if output_attentions else None,
             cross_attentions=tuple(cross_weights) if output_attentions else None,
             **{CACHE_KEY: cache},
+        )
+
+
+def checked_segments(
+    mask: Tensor | None, shape: tuple[int, int | Tensor], name: str
+) -> Tensor | None:
+    """Return a mask as segment ids [B, L], None for none.
+
+    Args:
+        mask: Segment ids or truth values.
+        shape: The shape that it must have; a length that is a tensor (of a preallocated cache) is
+            not looked at.
+        name: What an error calls the mask.
+
+    Raises:
+        ValueError: The mask has another shape.
+    """
+    if mask is None:
+        return None
+    rows, length = shape
+    is_counted = isinstance(length, Tensor)
+    if mask.dim() != 2 or mask.shape[0] != rows or not (is_counted or mask.shape[1] == length):
+        expected = (rows, "tokens so far" if is_counted else length)
+        raise ValueError(
+            f"{name} has shape {tuple(mask.shape)}; give segment ids of shape {expected}, "
+            "0 for padding"
+        )
+    return mask.long()
+
+
+def check_rows(targets: int, sources: int) -> None:
+    """Refuse targets that cannot be dealt out evenly to the sources.
+
+    Raises:
+        ValueError: The number of targets is no multiple of the number of sources.
+    """
+    if not sources or targets % sources:
+        raise ValueError(
+            f"{targets} decoder rows for {sources} source rows: give as many, or n for each source"
         )

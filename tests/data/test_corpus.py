@@ -138,3 +138,11 @@ def test_foreign_formats_and_broken_gzip_are_refused(tmp_path):
     broken.write_bytes(gzip.compress(b"a\tb\n" * 100)[:-9])
     with pytest.raises(ValueError, match="not a complete gzip file"):
         read_pairs(broken)
+
+
+def test_a_file_of_pairs_beside_a_text_file_is_refused(tmp_path):
+    pairs, text = tmp_path / "test.tsv", tmp_path / "test.en"
+    pairs.write_text("a\tb\n", encoding="utf-8")
+    text.write_text("b\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"cannot tell sources from targets in: .*test\.tsv"):
+        read_pairs([pairs, text])

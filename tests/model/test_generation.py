@@ -274,3 +274,42 @@ def test_rows_that_only_pad_the_matrix_are_never_generated(model, source):
     assert model.generate(source, **settings).max() < 101
     model.resize_token_embeddings(128)
     assert model.generate(source, **settings).max() > 100
+
+
+def test_a_length_penalty_in_a_generation_config_is_followed(model, source):
+    ids = {"decoder_start_token_id": 2, "pad_token_id": PAD, "eos_token_id": EOS}
+    settings = {"num_beams": 4, "max_new_tokens": 12, "length_penalty": -4.0}
+    expected = model.generate(source, **settings)
+    model.generation_config.gnmt_alpha = 5.0
+    given = GenerationConfig(**settings, **ids)
+    assert torch.equal(model.generate(source, generation_config=given), expected)
+    saved = model.generate(source, num_beams=4, max_new_tokens=12)
+    assert not torch.equal(saved, expected)
+    model.generation_config.length_penalty = -4.0
+    with pytest.raises(ValueError, match=r"both gnmt_alpha=5\.0 and length_penalty=-4\.0"):
+        model.generate(source, num_beams=4)
+
+
+def test_encoder_outputs_without_a_mask_are_masked_by_the_ids(model, source):
+    memory = model.get_encoder()(source, source.ne(PAD))
+    given = model.generate(source, encoder_outputs=memory, max_new_tokens=8)
+    assert torch.equal(given, model.generate(source, max_new_tokens=8))
+
+
+@pytest.mark.parametrize("search", [{}, {"num_beams": 3}])
+def test_a_forced_end_comes_at_each_sentences_own_limit(tiny_model, source, search):
+    model = tiny_model(seed=5, output_bias=True)
+    model.lm_head.bias.data[EOS] = -1e4
+    settings = {"forced_eos_token_id": EOS, "extra_decode_length": 3, **search}
+    batched = model.generate(source, **settings)
+    for row, length in enumerate((9, 5, 2)):
+        single = model.generate(source[row : row + 1, :length], **settings)[0]
+        assert single[-1] == EOS
+        assert torch.equal(batched[row, : len(single)], single)
+
+
+@pytest.mark.parametrize("value", [None, -1, "5", True])
+def test_extra_length_out_of_range_is_refused(model, source, value):
+    model.generation_config.extra_decode_length = value
+    with pytest.raises(ValueError, match="extra_decode_length="):
+        model.generate(source)

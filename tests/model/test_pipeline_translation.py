@@ -1,4 +1,5 @@
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import pytest
@@ -143,6 +144,25 @@ def test_what_is_not_text_is_refused_by_index(translator, value):
         next(stream)
     with pytest.raises(TypeError, match=r"^input 1 is "):
         list(translator(KeyDataset([{"en": "w4"}, {"en": value}], "en")))
+
+
+def test_text_that_cannot_be_encoded_is_refused_by_index(translator):
+    with pytest.raises(ValueError, match=r"^input 1 is .*ud800"):
+        translator(["w4", "w5 \ud800"])
+    with pytest.raises(ValueError, match=r"^input 0 is "):
+        translator("\udfff")
+
+
+def test_threads_do_not_cut_each_others_text(translator):
+    short, long = "w4 w5 w6", " ".join(["w7"] * 90)
+    expected = {text: translator.preprocess(text)["input_ids"].tolist() for text in (short, long)}
+
+    def encodes_right(number):
+        text = long if number % 2 else short
+        return translator.preprocess(text)["input_ids"].tolist() == expected[text]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(encodes_right, range(600)))
 
 
 def test_unknown_arguments_are_refused_by_name(translator):

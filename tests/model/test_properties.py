@@ -68,7 +68,13 @@ def test_cached_equals_uncached(model, ragged, search):
     assert cached.unique().numel() > 4, "a constant output proves nothing"
 
 
-def test_cached_steps_give_the_logits_of_one_pass(model, ragged):
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_cached_steps_give_the_logits_of_one_pass(model, ragged, with_gradients):
+    with torch.set_grad_enabled(with_gradients):
+        check_cached_steps(model, ragged)
+
+
+def check_cached_steps(model, ragged):
     ids, mask = ragged(lengths(model.test_seed))
     target, target_mask = ragged((9, 6, 9, 9), side="left", seed=5)
     whole = model(ids, mask, target, target_mask, use_cache=False).logits
@@ -80,7 +86,14 @@ def test_cached_steps_give_the_logits_of_one_pass(model, ragged):
         cache = output[CACHE_KEY]
         steps.append(output.logits)
     is_real = target_mask.bool()
-    torch.testing.assert_close(torch.cat(steps, 1)[is_real], whole[is_real], atol=1e-5, rtol=1e-5)
+    stepped = torch.cat(steps, 1)[is_real]
+    torch.testing.assert_close(stepped, whole[is_real], atol=1e-5, rtol=1e-5)
+    if whole.requires_grad:
+        weight = model.model.decoder.layers[0].self_attn.k_proj.weight
+        gradients = [
+            torch.autograd.grad(t.square().sum(), weight)[0] for t in (stepped, whole[is_real])
+        ]
+        torch.testing.assert_close(*gradients, atol=1e-3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

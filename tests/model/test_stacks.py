@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from hf_vanilla_transformer.model.compat import CACHE_KEY
 from hf_vanilla_transformer.model.positions import sinusoidal_encoding
 
 IDS = torch.tensor([[5, 6, 7], [8, 9, 3]])
@@ -115,3 +116,39 @@ REFUSALS = {
 def test_what_cannot_be_read_is_refused_in_words(tiny_model, message):
     with pytest.raises(ValueError, match=message):
         tiny_model()(**REFUSALS[message])
+
+
+def test_masks_of_another_shape_are_refused(tiny_model, ragged):
+    model = tiny_model()
+    ids, mask = ragged()
+    with pytest.raises(ValueError, match=r"attention_mask has shape \(3, 6\).*\(3, 7\)"):
+        model(ids, mask[:, :-1], ids)
+    with pytest.raises(ValueError, match=r"attention_mask has shape \(1, 7\)"):
+        model(ids, mask[:1], ids)
+    with pytest.raises(ValueError, match=r"decoder_attention_mask has shape \(3, 6\)"):
+        model(ids, mask, ids, mask[:, 1:])
+    cache = model(ids, mask, ids[:, :3], use_cache=True)[CACHE_KEY]
+    with pytest.raises(ValueError, match=r"decoder_attention_mask has shape \(3, 1\).*\(3, 4\)"):
+        model(ids, mask, ids[:, 3:4], mask[:, 3:4], cache=cache)
+
+
+def test_targets_that_do_not_fit_the_sources_are_refused(tiny_model, ragged):
+    ids, mask = ragged()
+    with pytest.raises(ValueError, match="2 decoder rows for 3 source rows"):
+        tiny_model()(ids, mask, ids[:2])
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # peft asks
+def test_adapters_see_the_scale_of_the_embeddings(tiny_model, ragged):
+    peft = pytest.importorskip("peft")
+    model = tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False)
+    ids, mask = ragged()
+    before = model(ids, mask, ids).logits.detach()
+    settings = peft.LoraConfig(
+        target_modules=["embed_tokens", "q_proj"], r=2, init_lora_weights=False
+    )
+    adapted = peft.get_peft_model(model, settings).eval()
+    logits = adapted(input_ids=ids, attention_mask=mask, decoder_input_ids=ids).logits.detach()
+    assert (logits - before).abs().max() > 0.1
+    merged = adapted.merge_and_unload()(ids, mask, ids).logits
+    torch.testing.assert_close(merged, logits, atol=1e-4, rtol=1e-4)
