@@ -247,8 +247,7 @@ def _length_limits(generation_config: GenerationConfig, model_kwargs: dict[str, 
     mask = model_kwargs.get("attention_mask")
     if mask is None:
         mask = torch.ones(memory.shape[:2], dtype=torch.long, device=memory.device)
-    limits = mask.ne(0).sum(-1) + generation_config._longest_extra
-    return limits.clamp(max=generation_config.max_length)
+    return mask.ne(0).sum(-1) + generation_config._longest_extra
 
 
 def _unshare_memory(model_kwargs: dict[str, object], rows: int) -> None:
