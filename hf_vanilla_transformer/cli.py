@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from transformers import HfArgumentParser
+from transformers import AutoConfig, HfArgumentParser
 from transformers.utils import logging as transformers_logging
 
 from hf_vanilla_transformer.data.corpus import decode_lines, read_lines, read_pairs
-from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
+from hf_vanilla_transformer.evaluation import (
+    find_model,
+    load_for_translation,
+    score_translations,
+    translate,
+)
 from hf_vanilla_transformer.quickstart import describe, quickstart
 from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
 from hf_vanilla_transformer.training.checkpoints import average_checkpoints
@@ -31,17 +36,44 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class _Parser(HfArgumentParser):
-    """A parser that spells options with hyphens and tells an error in one line."""
+    """A parser with hyphens in options, flags without a value, and errors in one line."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
+        self.spellings: list[str] = []
+        self.words: list[str] = []
         super().__init__(*args, formatter_class=_HelpFormatter, **kwargs)
 
     def add_argument(self, *names: str, **kwargs: object) -> argparse.Action:
         hyphenated = [name for name in names if not (name.startswith("--") and "_" in name)]
+        if kwargs.get("const") is True:  # what HfArgumentParser makes of a bool
+            kwargs = {"action": "store_true", "help": kwargs["help"]}
+        elif kwargs.get("type") in (int, float):
+            kwargs["metavar"] = kwargs.get("metavar") or "N"
+        self.spellings += hyphenated
         return super().add_argument(*hyphenated, **kwargs)
 
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self.words = list(sys.argv[1:] if args is None else args)
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # told here, where the name of the sub-command is known
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
     def error(self, message: str) -> None:
+        if "are required" in message and (unknown := self._unknown_options()):
+            message = f"unrecognized arguments: {' '.join(unknown)}; {message}"
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
+
+    def _unknown_options(self) -> list[str]:
+        """Return the options given that are no option's name nor the beginning of one."""
+        given = [word.partition("=")[0] for word in self.words if word.startswith("--")]
+        return [
+            option
+            for option in given
+            if not any(spelling.startswith(option) for spelling in self.spellings)
+        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,12 +89,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ArithmeticError) as error:
-        text = " ".join(str(error).split())
-        print(f"{PROGRAM} {options.command}: {text}", file=sys.stderr)
+        print(f"{PROGRAM} {options.command}: {_in_one_line(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        print(f"{PROGRAM} {options.command}: {interrupt or 'interrupted'}", file=sys.stderr)
         return 130
     return 0
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return the text of an error; of the operating system's, the file and the reason."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return " ".join(str(error).split())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,14 +116,14 @@ def build_parser() -> argparse.ArgumentParser:
         "score it, save it, and translate with it in a fresh process.",
     )
     command.add_argument(
-        "--output", default="quickstart", metavar="DIR", help="folder for model, report, pictures"
+        "--output", default="quickstart", metavar="DIR", help="folder for model, report, picture"
     )
     command.add_argument(
         "--text",
         action="append",
-        default=[],
         metavar="S",
-        help="a Chinese sentence to translate as well; may be given several times",
+        help="a Chinese sentence to translate as well (the model knows no other language, and only "
+        "words of the corpus); may be given several times",
     )
     command.set_defaults(run=_quickstart)
 
@@ -99,7 +138,8 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "average",
         help="average the weights of checkpoints",
-        description="Write a model with the mean of the weights of several checkpoints.",
+        description="Write a model with the mean of the weights of several checkpoints; train does "
+        "so itself with the last ones.",
     )
     command.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="saved model folder")
     command.add_argument("--output", required=True, metavar="DIR", help="new model folder")
@@ -159,7 +199,7 @@ def _search_settings(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _quickstart(options: argparse.Namespace) -> None:
-    report = quickstart(options.output, options.text)
+    report = quickstart(options.output, options.text or [])
     program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
     print(describe(report, options.output, program))
 
@@ -174,16 +214,20 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _average(options: argparse.Namespace) -> None:
+    output = Path(options.output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"output folder {output} is not empty; name a new one")
     average_checkpoints(options.checkpoints, options.output)
     print(f"average of {len(options.checkpoints)} checkpoints: {options.output}")
 
 
 def _translate(options: argparse.Namespace) -> None:
-    model, tokenizer = load_for_translation(options.model)
+    name = find_model(options.model)
     if options.files:
         lines = [line for file in options.files for line in read_lines(file)]
     else:
         lines = decode_lines(sys.stdin.buffer.read(), name="standard input")
+    model, tokenizer = load_for_translation(name)
     translations = translate(model, tokenizer, lines, **_search_settings(options))
     text = _as_lines(translations)
     if options.output:
@@ -194,11 +238,15 @@ def _translate(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     files = [options.source, *([options.reference] if options.reference else [])]
-    model, tokenizer = load_for_translation(options.model)
+    model_name = find_model(options.model)
+    config = AutoConfig.from_pretrained(model_name)
     languages = {
-        name: getattr(model.config, name, None) for name in ("source_language", "target_language")
+        name: getattr(config, name, None) for name in ("source_language", "target_language")
     }
     pairs = read_pairs(files, **languages)
+    if not pairs:
+        raise ValueError(f"{' '.join(files)} holds no pairs")
+    model, tokenizer = load_for_translation(model_name)
     translations = translate(
         model, tokenizer, [pair.source for pair in pairs], **_search_settings(options)
     )

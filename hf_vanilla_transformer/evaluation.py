@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from huggingface_hub import HfApi, snapshot_download
 from sacrebleu.metrics import BLEU, CHRF
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -21,6 +22,7 @@ from hf_vanilla_transformer.data.collate import collate_sources
 logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = 4096
+HUB_SECONDS = 10
 
 # sacreBLEU's tokenisation for languages that put no spaces where 13a expects them, and the module
 # that it needs. Without the module, characters are counted, as the signature then says.
@@ -48,15 +50,36 @@ def load_for_translation(name: str) -> tuple[PreTrainedModel, PreTrainedTokenize
         name: A folder, or the name of a repository on the Hub.
 
     Raises:
-        ValueError: It looks like a folder and is none.
-        OSError: It holds no model, or cannot be reached.
+        ValueError: There is no such folder, and no such repository within reach.
+        OSError: It holds no model.
     """
-    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
-        raise ValueError(f"there is no folder {name}; give a saved model folder or a Hub name")
-    model = AutoModelForSeq2SeqLM.from_pretrained(name)
+    found = find_model(name)
+    model = AutoModelForSeq2SeqLM.from_pretrained(found)
     if torch.cuda.is_available():
         model.to("cuda")
-    return model, AutoTokenizer.from_pretrained(name)
+    return model, AutoTokenizer.from_pretrained(found)
+
+
+def find_model(name: str) -> str:
+    """Return what `from_pretrained` takes for a model: its name, or where the Hub's cache has it.
+
+    The Hub is asked once, where `from_pretrained` would try again for a minute.
+
+    Args:
+        name: A folder, or the name of a repository on the Hub.
+
+    Raises:
+        ValueError: There is no such folder, and no such repository on the Hub or in its cache.
+    """
+    if Path(name).is_dir():
+        return name
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise ValueError(f"there is no folder {name}; give a saved model folder or a Hub name")
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)
+    except Exception:  # every version of huggingface_hub has network errors of other types
+        return _find_in_cache(name)
+    return name
 
 
 def translate(
@@ -84,7 +107,8 @@ def translate(
     """
     _check_texts("sentence", sentences)
     filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
-    sources = _encode([sentences[index] for index in filled], model, tokenizer)
+    lines = [index + 1 for index in filled]
+    sources = _encode([sentences[index] for index in filled], model, tokenizer, lines=lines)
     beams = generation.get("num_beams") or model.generation_config.num_beams or 1
     lengths = [(len(ids),) for ids in sources]
     order = sorted(range(len(sources)), key=lambda index: lengths[index], reverse=True)
@@ -129,6 +153,16 @@ def score_translations(
     )
 
 
+def _find_in_cache(name: str) -> str:
+    """Return the folder of a repository that was downloaded before."""
+    try:
+        return snapshot_download(name, local_files_only=True)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"there is no folder {name}, and no such repository could be reached on the Hub"
+        ) from error
+
+
 def _check_texts(name: str, texts: Sequence[str]) -> None:
     """Refuse what is no sequence of strings, a single string too."""
     if isinstance(texts, str):
@@ -139,9 +173,20 @@ def _check_texts(name: str, texts: Sequence[str]) -> None:
 
 
 def _encode(
-    sentences: list[str], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    sentences: list[str],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    lines: list[int],
 ) -> list[list[int]]:
-    """Return the ids of every sentence, those over the model's limit cut to it."""
+    """Return the ids of every sentence, those over the model's limit cut to it.
+
+    Args:
+        sentences: Text without blank sentences.
+        model: It has a limit.
+        tokenizer: It may have one too.
+        lines: Number of each sentence, from 1, in the user's text.
+    """
     if not sentences:
         return []
     positions = getattr(model.config, "max_position_embeddings", None)
@@ -150,7 +195,10 @@ def _encode(
     too_long = [index for index, ids in enumerate(sources) if len(ids) > limit]
     if too_long:
         logger.warning(
-            "%d sentences are longer than the limit of %d tokens and are cut", len(too_long), limit
+            "sentences over the limit of %d tokens that were cut: %d, the first in line %d",
+            limit,
+            len(too_long),
+            lines[too_long[0]],
         )
         cut = tokenizer([sentences[i] for i in too_long], truncation=True, max_length=limit)
         for index, ids in zip(too_long, cut["input_ids"], strict=True):
@@ -174,6 +222,8 @@ def _translate_batch(
 
 def _tokenization(target_language: str | None) -> str:
     """Return the name of sacreBLEU's tokenisation for a language, "13a" if it has none."""
+    if target_language is None:
+        logger.info("BLEU: tokenisation 13a, as the model does not name its target language")
     language = (target_language or "").lower().replace("_", "-").split("-")[0]
     name, module = TOKENIZATIONS.get(language, ("13a", None))
     if module is None or importlib.util.find_spec(module) is not None:

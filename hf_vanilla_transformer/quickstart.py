@@ -17,7 +17,6 @@ from pathlib import Path
 
 from accelerate.utils import set_seed
 
-from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.demo import SHOWCASE, DemoCorpus, demo_corpus, names_right_referent
 from hf_vanilla_transformer.data.encoding import encode_pairs
 from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
@@ -32,8 +31,8 @@ from hf_vanilla_transformer.training.run import (
     start_accelerator,
     train_and_average,
 )
-from hf_vanilla_transformer.training.threads import fastest_threads
-from hf_vanilla_transformer.writing import write_json
+from hf_vanilla_transformer.training.threads import training_threads
+from hf_vanilla_transformer.writing import write_folder, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +57,12 @@ LOOP = LoopArguments(
     max_steps=900,
     warmup_steps=300,
     learning_rate=2e-3,
-    save_every=50,
+    save_every=150,
+    keep_checkpoints=3,
     max_length=MAX_TOKENS,
 )
 PICTURE = "attention.png"
+RESULTS = {"model", "report.json", PICTURE}
 MADE_BY = "vanilla-transformer quickstart"
 
 IN_A_FRESH_PROCESS = """
@@ -78,9 +79,9 @@ json.dump([translation["translation_text"] for translation in translations], sys
 
 
 def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, object]:
-    """Train, score, save, load again and translate; write `model/`, `report.json` and pictures.
+    """Train, score, save, load again and translate; write `model/`, `report.json` and a picture.
 
-    What an earlier quickstart left in the same folder is removed first.
+    The folder appears when all is done; until then an earlier quickstart's stays as it was.
 
     Args:
         output: Folder to write.
@@ -91,27 +92,16 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
 
     Raises:
         ValueError: The folder holds something else than a quickstart's results.
-        KeyboardInterrupt: The user ended it.
+        KeyboardInterrupt: The user ended it; the message says what the folder holds.
     """
-    began = time.monotonic()
-    output = Path(output)
-    _make_room(output)
-    seconds: dict[str, float] = {}
-    report = _train_and_score(output, seconds)
-    with _timed(seconds, "translate in a fresh process"):
-        sentences = [*SENTENCES, *texts]
-        translations = _translate_in_a_fresh_process(output / "model", sentences)
-    with _timed(seconds, "draw attention"):
-        pictures = _draw_pronouns(output, dict(zip(sentences, translations, strict=True)))
-    report |= {
-        "translations": [
-            {"source": source, "translation": translation}
-            for source, translation in zip(sentences, translations, strict=True)
-        ],
-        "pictures": pictures,
-        "seconds": seconds | {"all": round(time.monotonic() - began, 2)},
-    }
-    write_json(output / "report.json", report)
+    output = Path(output).resolve()
+    _check_free(output)
+    kept = f"{output} is as it was" if output.exists() else "nothing was written"
+    try:
+        with write_folder(output) as unfinished:
+            report = _fill(unfinished, [*SENTENCES, *texts])
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {kept}") from None
     return report
 
 
@@ -139,32 +129,60 @@ def describe(report: dict[str, object], output: str, program: str) -> str:
             "",
             *translations,
             "",
-            f"model: {output}/model   report: {output}/report.json   "
-            f"pictures: {', '.join(report['pictures'])}",
+            "   ".join(
+                [
+                    f"model: {output}/model",
+                    f"report: {output}/report.json",
+                    *(f"picture: {output}/{picture}" for picture in report["pictures"]),
+                ]
+            ),
             "",
             "translate more:       "
             f"echo 小狗怕大象，因为它太大了 | {program} translate {output}/model",
             f"train on your pairs:  {program} train --preset tiny --train pairs.tsv "
-            "--valid valid.tsv --output run",
+            "--valid valid.tsv --source-lang zh --target-lang en --output run",
         ]
     )
 
 
-def _make_room(output: Path) -> None:
-    """Remove an earlier quickstart's results; refuse any other content."""
+def _check_free(output: Path) -> None:
+    """Refuse a folder that something else than a quickstart wrote to, or that we stand in."""
+    if output in (Path.cwd(), *Path.cwd().parents):
+        raise ValueError(f"{output} is the current folder or holds it; name a new one")
+    if not output.exists() or not (names := {path.name for path in output.iterdir()}):
+        return
     report = output / "report.json"
-    if output.exists() and any(output.iterdir()):
-        if not report.is_file() or MADE_BY not in report.read_text(encoding="utf-8"):
-            raise ValueError(f"{output} holds something else; name a new folder with --output")
-        for name in ("report.json", PICTURE):
-            (output / name).unlink(missing_ok=True)
-        for name in ("model", "checkpoints"):
-            shutil.rmtree(output / name, ignore_errors=True)
-    write_json(report, {"made_by": MADE_BY})
+    if not (names <= RESULTS and report.is_file() and MADE_BY in report.read_text("utf-8")):
+        raise ValueError(
+            f"{output} holds something else than a quickstart's results; "
+            "name a new folder with --output"
+        )
 
 
-def _train_and_score(output: Path, seconds: dict[str, float]) -> dict[str, object]:
-    """Train tokenizer and model, save them in `output/model`, and score them."""
+def _fill(folder: Path, sentences: list[str]) -> dict[str, object]:
+    """Write all results into a folder; return the content of the report."""
+    began = time.monotonic()
+    seconds: dict[str, float] = {}
+    report = _train_and_score(folder, seconds)
+    with _timed(seconds, "translate in a fresh process"):
+        translations = _translate_in_a_fresh_process(folder / "model", sentences)
+    translation_of = dict(zip(sentences, translations, strict=True))
+    with _timed(seconds, "draw attention"):
+        pictures = _draw_pronouns(folder, translation_of)
+    report |= {
+        "translations": [
+            {"source": source, "translation": translation}
+            for source, translation in translation_of.items()
+        ],
+        "pictures": pictures,
+        "seconds": seconds | {"all": round(time.monotonic() - began, 2)},
+    }
+    write_json(folder / "report.json", report)
+    return report
+
+
+def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, object]:
+    """Train tokenizer and model, save them in `folder/model`, and score them."""
     accelerator = start_accelerator()
     corpus = demo_corpus()
     with _timed(seconds, "train a tokenizer"):
@@ -181,23 +199,17 @@ def _train_and_score(output: Path, seconds: dict[str, float]) -> dict[str, objec
         )
     set_seed(LOOP.seed)
     model = new_model(VanillaTransformerConfig(vocab_size=len(tokenizer), **ARCHITECTURE))
-    sample = collate_pairs(pairs.sources[:64], pairs.targets[:64], model.config.pad_token_id)
-
-    def work() -> None:
-        model(**sample).loss.backward()
-        model.zero_grad()
-
-    with fast_cpu_products(), fastest_threads(work):
+    with fast_cpu_products(), training_threads(model, pairs, accelerator):
         with _timed(seconds, "train"):
             training = train_and_average(
-                model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=output
+                model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=folder
             )
-        shutil.rmtree(output / "checkpoints")
         if training["stopped_by"] == "interrupt":
             raise KeyboardInterrupt
+        shutil.rmtree(folder / "checkpoints")
         environment = describe_environment()
         with _timed(seconds, "score"):
-            scores = _score(output / "model", corpus)
+            scores = _score(folder / "model", corpus)
     return {"made_by": MADE_BY} | scores | {"training": training, "environment": environment}
 
 

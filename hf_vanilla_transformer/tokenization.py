@@ -84,9 +84,7 @@ def train_tokenizer(
     backend.train_from_iterator((text.translate(foreign) for text in corpus), trainer)
     backend.model = _with_roles_and_bytes(backend)
     backend.decoder = build_decoder()
-    tokenizer = _wrap(backend, ROLES, {"model_max_length": max_length})
-    logger.info("trained a tokenizer of %d entries on %d texts", len(tokenizer), len(corpus))
-    return tokenizer
+    return _wrap(backend, ROLES, {"model_max_length": max_length})
 
 
 def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from tiny import build_model
 
+from hf_vanilla_transformer import cli
 from hf_vanilla_transformer.cli import build_parser, main
 from hf_vanilla_transformer.evaluation import load_for_translation, translate
 from hf_vanilla_transformer.tokenization import train_tokenizer
@@ -89,10 +90,19 @@ def test_search_options_reach_the_search(model_folder, tmp_path):
     ("arguments", "message"),
     [
         (["translate", "./nowhere"], "there is no folder ./nowhere"),
-        (["translate", "MODEL", "missing.txt"], "missing.txt"),
+        (["translate", "MODEL", "missing.txt"], "translate: missing.txt: no such file"),
         (["translate", "MODEL", "latin.txt"], "byte 0xf6 at offset 3 is not UTF-8"),
         (["evaluate", "MODEL", "--source", "3.txt", "--reference", "2.txt"], "3 lines, .* has 2"),
-        (["evaluate", "MODEL", "--source", "none.tsv"], "0 translations and 0 references"),
+        (["evaluate", "MODEL", "--source", "none.tsv"], "none.tsv holds no pairs"),
+        (["average", "MODEL", "--output", "full"], "full is not empty"),
+        (
+            ["train", "--train", "none.tsv", "--valid", "none.tsv", "--output", "run"],
+            "none.tsv holds no pairs",
+        ),
+        (
+            ["train", "--train", "none.tsv", "--valid", "gone.tsv", "--output", "run"],
+            "gone.tsv: no such file",
+        ),
         (["average", "nothing", "--output", "out"], "nothing holds no .safetensors file"),
         (
             ["train", "--train", "3.txt", "--valid", "none.tsv", "--output", "run"],
@@ -100,7 +110,11 @@ def test_search_options_reach_the_search(model_folder, tmp_path):
         ),
         (["train", "--train", "x", "--valid", "x", "--output", "r", "--preset", "y"], "base, A-"),
         (["train", "--train", "x", "--valid", "x", "--output", "r", "--epochs", "0"], "epochs=0"),
-        (["train", "--train", "x", "--output", "r"], "required: --valid"),
+        (["train", "--train", "x", "--output", "r"], "train: the following .*required: --valid"),
+        (["train", "--trian", "x"], "unrecognized arguments: --trian; .*required: --train"),
+        (["train", "--trian=x"], "unrecognized arguments: --trian; .*required: --train"),
+        (["translate", "MODEL", "--beam-size", "4"], "arguments: --beam-size"),
+        (["translate", "MODEL", "--be", "4", "--no"], ": --no; .*transformer translate --help"),
         (["translate", "MODEL", "--beams", "many"], "invalid int value: 'many'"),
         (["nonsense"], "invalid choice"),
     ],
@@ -113,6 +127,8 @@ def test_an_error_is_one_line_with_status_2_and_writes_nothing(
     (tmp_path / "3.txt").write_bytes(b"a\nb\nc\n")
     (tmp_path / "2.txt").write_bytes(b"a\nb\n")
     (tmp_path / "none.tsv").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
     before = sorted(tmp_path.rglob("*"))
     arguments = [model_folder if word == "MODEL" else word for word in arguments]
     try:
@@ -138,6 +154,35 @@ def test_help_explains_every_option(command, capsys):
     options = text.partition("options:")[2] if command else "--help"
     assert "--" in options
     assert "_" not in " ".join(word for word in options.split() if word.startswith("--"))
+    assert not re.search(r"[A-Z]_[A-Z]|\[\]|\[ISOLATE", text)
+
+
+def test_a_flag_takes_no_value():
+    needed = ["train", "--train", "a", "--valid", "b", "--output", "c"]
+    assert build_parser().parse_args([*needed, "--isolate-han"]).isolate_han is True
+    assert build_parser().parse_args(needed).isolate_han is False
+
+
+@pytest.mark.parametrize(
+    "command", ["translate MODEL gone.txt", "evaluate MODEL --source gone.tsv"]
+)
+def test_a_missing_file_is_told_before_a_model_is_loaded(model_folder, monkeypatch, command):
+    monkeypatch.setattr(cli, "load_for_translation", lambda name: pytest.fail("loaded a model"))
+    assert main(command.replace("MODEL", model_folder).split()) == 2
+
+
+@pytest.mark.parametrize(("warmup_steps", "warns"), [(4, True), (3, False)])
+def test_a_run_that_ends_in_its_warm_up_says_that_it_learned_little(
+    tmp_path, caplog, warmup_steps, warns
+):
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("a b c\tc b a\nd e\te d\n", encoding="utf-8")
+    files = ["--train", str(corpus), "--valid", str(corpus), "--output", str(tmp_path / "run")]
+    numbers = f"--preset tiny --vocab-size 290 --max-steps 3 --warmup-steps {warmup_steps}"
+    assert main(["train", *files, *numbers.split()]) == 0
+    warnings = [text for text in caplog.messages if "the model has learned little" in text]
+    assert len(warnings) == warns
+    assert all("stopped at step 3 of 4 warm-up steps" in text for text in warnings)
 
 
 def test_evaluate_prints_scores_and_writes_translations(model_folder, tmp_path, capsys):

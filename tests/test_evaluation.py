@@ -6,7 +6,12 @@ import torch
 from tiny import build_model
 
 from hf_vanilla_transformer import evaluation
-from hf_vanilla_transformer.evaluation import load_for_translation, score_translations, translate
+from hf_vanilla_transformer.evaluation import (
+    find_model,
+    load_for_translation,
+    score_translations,
+    translate,
+)
 from hf_vanilla_transformer.tokenization import train_tokenizer
 
 SENTENCES = ["a b c d e f g h", "", "b", "\u3000 \t", "c d", "d e f", "h g f e d c b a a b", " "]
@@ -48,10 +53,10 @@ def test_over_long_input_is_cut_with_one_warning_that_counts(translator, caplog)
     cut = tokenizer.decode(
         tokenizer(long, truncation=True, max_length=16).input_ids, skip_special_tokens=True
     )
-    translations = translate(model, tokenizer, [long, "b", long], extra_decode_length=3)
-    assert translations == translate(model, tokenizer, [cut, "b", cut], extra_decode_length=3)
+    translations = translate(model, tokenizer, ["", long, "b", long], extra_decode_length=3)
+    assert translations == translate(model, tokenizer, ["", cut, "b", cut], extra_decode_length=3)
     ours = [record.getMessage() for record in caplog.records if record.name == evaluation.__name__]
-    assert ours == ["2 sentences are longer than the limit of 16 tokens and are cut"]
+    assert ours == ["sentences over the limit of 16 tokens that were cut: 2, the first in line 2"]
 
 
 def test_what_is_not_text_is_refused_by_index(translator):
@@ -78,6 +83,35 @@ def test_a_saved_model_loads_with_its_tokenizer(translator, tmp_path):
     assert tokenizer("a b").input_ids == translator[1]("a b").input_ids
     with pytest.raises(ValueError, match="there is no folder ./nowhere"):
         load_for_translation("./nowhere")
+
+
+class Hub:
+    """Stand in for the Hub, which is asked at most once."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, 0
+
+    def model_info(self, name, timeout):
+        self.asked += 1
+        if self.answer is not None:
+            raise self.answer
+
+
+@pytest.mark.parametrize("name", ["nowhere/model", "nowhere", "not a name/of it"])
+def test_a_model_that_is_nowhere_is_told_after_one_question(name, monkeypatch, caplog):
+    hub = Hub(RuntimeError("a network error of some library"))
+    monkeypatch.setattr(evaluation, "HfApi", lambda: hub)
+    with pytest.raises(ValueError, match=f"no folder {name}, and no such repository could be"):
+        find_model(name)
+    assert hub.asked == 1
+    assert not caplog.records
+
+
+def test_a_model_of_the_hub_is_found_there_or_in_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(evaluation, "snapshot_download", lambda name, local_files_only: "cached")
+    for answer, found in ((None, "some/model"), (OSError("no network"), "cached")):
+        monkeypatch.setattr(evaluation, "HfApi", lambda answer=answer: Hub(answer))
+        assert find_model("some/model") == found
 
 
 # https://github.com/mjpost/sacrebleu/issues/220
@@ -112,6 +146,14 @@ def test_bleu_is_of_all_sentences_in_any_order(order):
 def test_the_target_language_chooses_the_tokenization(language, tokenization):
     scores = score_translations(["我爱猫。"], ["我爱小猫。"], target_language=language)
     assert f"|tok:{tokenization}|" in scores.bleu_signature
+
+
+def test_an_unknown_target_language_is_told_once_with_the_tokenization(caplog):
+    caplog.set_level(logging.INFO)
+    score_translations(["a"], ["a"])
+    assert caplog.messages == [
+        "BLEU: tokenisation 13a, as the model does not name its target language"
+    ]
 
 
 def test_without_mecab_japanese_is_scored_by_characters_and_says_so(monkeypatch, caplog):

@@ -38,7 +38,8 @@ def test_quickstart_writes_model_and_report_and_can_be_repeated(
         assert report["seconds"]["all"] > report["seconds"]["train"] > 0
         assert report["environment"]["versions"]["torch"]
         names = {path.name for path in output.iterdir()}
-        assert {"model", "report.json"} <= names <= {"model", "report.json", module.PICTURE}
+        assert {"model", "report.json"} <= names <= module.RESULTS
+        assert [path.name for path in tmp_path.iterdir()] == ["quick"]
         printed = capsys.readouterr().out
         assert text in printed
         assert f"vanilla-transformer translate {output}/model" in printed
@@ -46,11 +47,55 @@ def test_quickstart_writes_model_and_report_and_can_be_repeated(
         monkeypatch.setattr(module, "_translate_in_a_fresh_process", lambda model, texts: texts)
 
 
-def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys):
-    (tmp_path / "thesis.tex").write_text("years of work")
+@pytest.mark.parametrize("name", ["thesis.tex", "model", "report.json"])
+@pytest.mark.parametrize("has_results", [False, True])
+def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys, name, has_results):
+    (tmp_path / name).write_text("years of work")
+    if has_results and name == "thesis.tex":
+        (tmp_path / "report.json").write_text(module.MADE_BY)
+    before = sorted(tmp_path.iterdir())
     assert main(["quickstart", "--output", str(tmp_path)]) == 2
     assert "holds something else" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / name).read_text() == "years of work"
+
+
+def test_quickstart_does_not_replace_the_folder_that_one_stands_in(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["quickstart", "--output", "."]) == 2
+    assert "is the current folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stage", ["demo_corpus", "train_and_average", "_score", "_draw_pronouns"])
+@pytest.mark.parametrize("had_results", [False, True])
+def test_an_interrupted_quickstart_leaves_what_was_there(
+    in_seconds, tmp_path, capsys, monkeypatch, stage, had_results
+):
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    output = tmp_path / "quick"
+    if had_results:
+        output.mkdir()
+        (output / "report.json").write_text(module.MADE_BY)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(module, "_translate_in_a_fresh_process", lambda model, texts: texts)
+    monkeypatch.setattr(module, stage, interrupt)
+    assert main(["quickstart", "--output", str(output)]) == 130
+    assert sorted(tmp_path.rglob("*")) == before
+    told = capsys.readouterr().err.splitlines()[-1]
+    what = f"{output} is as it was" if had_results else "nothing was written"
+    assert told == f"vanilla-transformer quickstart: interrupted; {what}"
+
+
+def test_ctrl_c_while_it_trains_ends_a_quickstart(in_seconds, tmp_path, capsys, monkeypatch):
+    def stopped(*_arguments, **_options):
+        return {"stopped_by": "interrupt"}
+
+    monkeypatch.setattr(module, "train_and_average", stopped)
+    assert main(["quickstart", "--output", str(tmp_path / "quick")]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hf_vanilla_transformer.presets import Preset
+from hf_vanilla_transformer.presets import PRESETS, Preset
 
 T = TypeVar("T")
 
@@ -15,9 +15,9 @@ POSITIVE = (
 )
 
 
-def _option(default: T, help_text: str) -> T:
-    """Declare a field with the help text that the command line shows."""
-    return field(default=default, metadata={"help": help_text})
+def _option(default: T, help_text: str, metavar: str | None = None) -> T:
+    """Declare a field with what the command line's help shows."""
+    return field(default=default, metadata={"help": help_text, "metavar": metavar})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,24 +27,32 @@ class RunArguments:
     train: list[str] = field(
         metadata={
             "help": "Training pairs: .tsv or .jsonl files, or a source and a target text file; "
-            "each may be gzipped."
+            "each may be gzipped.",
+            "metavar": "FILE",
         }
     )
-    valid: list[str] = field(metadata={"help": "Validation pairs, in the formats of --train."})
-    output: str = field(metadata={"help": "New folder for model/, checkpoints/ and report.json."})
+    valid: list[str] = field(
+        metadata={"help": "Validation pairs, in the formats of --train.", "metavar": "FILE"}
+    )
+    output: str = field(
+        metadata={"help": "New folder for model/, checkpoints/ and report.json.", "metavar": "DIR"}
+    )
     source_lang: str | None = _option(
-        None, "Language code of the source (zh, de, ...), saved in the model's configuration."
+        None,
+        "Language code of the source (zh, de, ...), saved in the model's configuration.",
+        "CODE",
     )
     target_lang: str | None = _option(
-        None, "Language code of the target; it also chooses the tokenisation that BLEU needs."
+        None, "Language code of the target; it also chooses the tokenisation of BLEU.", "CODE"
     )
     preset: str = _option(
         "base",
-        "Architecture and training numbers: tiny (for small corpora), base, big, or another row "
-        "of the paper's table 3.",
+        "Architecture and training numbers: tiny suits small corpora, the others are the rows of "
+        f"the paper's table 3. One of: {', '.join(PRESETS)}.",
+        "NAME",
     )
     vocab_size: int | None = _option(
-        None, "Entries of the shared vocabulary; left out: the preset's."
+        None, "Entries of the shared vocabulary. Left out: the preset's number."
     )
     isolate_han: bool = _option(
         False, "Make every Chinese character a token of its own; helps small Chinese corpora."
@@ -62,18 +70,17 @@ class LoopArguments:
     batch_tokens: int = _option(
         4096,
         "Budget of a batch: at most this many source and this many target tokens, padding "
-        "included. The command line takes the preset's if it is left out.",
+        "included. Left out: the preset's number.",
     )
     accumulate: int = _option(1, "Batches per update and process.")
     max_steps: int | None = _option(
-        None, "Stop after this many updates. The command line takes the preset's if no end is set."
+        None, "Stop after this many updates. With no end given: the preset's number."
     )
     epochs: int | None = _option(None, "Stop after this many passes over the training pairs.")
     max_minutes: float | None = _option(None, "Stop after this many minutes of training.")
     warmup_steps: int = _option(
         4000,
-        "Updates during which the learning rate rises. The command line takes the preset's if it "
-        "is left out.",
+        "Updates during which the learning rate rises. Left out: the preset's number.",
     )
     learning_rate: float | None = _option(
         None,

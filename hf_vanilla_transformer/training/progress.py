@@ -1,7 +1,6 @@
 """Show how training goes: a line that changes on a terminal, now and then a log line elsewhere."""
 
 import logging
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -27,11 +26,11 @@ class Window:
 
 
 class Progress:
-    """Report step, loss, perplexity, learning rate, tokens/s and remaining time.
+    """Report step, loss, learning rate, tokens/s and remaining time.
 
-    Loss is the training loss per target token, averaged over the updates since the last line;
-    perplexity is e to the loss. Both include label smoothing. Tokens are source plus target,
-    without padding, of all processes.
+    Loss is the training loss per target token, averaged over the updates since the last line,
+    with label smoothing and dropout, so a validation loss is not comparable with it. Tokens are
+    source plus target, without padding, of all processes.
     """
 
     def __init__(self, *, max_steps: int | None, max_minutes: float | None) -> None:
@@ -95,7 +94,7 @@ class Progress:
         loss = self.window.loss / self.window.updates
         total = "" if self.max_steps is None else f"/{self.max_steps}"
         return (
-            f"step {step}{total}  loss {loss:.3f}  perplexity {math.exp(min(loss, 50)):.2f}  "
+            f"step {step}{total}  training loss {loss:.3f}  "
             f"rate {rate:.2e}  {self.window.tokens / max(elapsed, 1e-9):,.0f} tokens/s  "
             f"{_clock(self._remaining(step))} left"
         )

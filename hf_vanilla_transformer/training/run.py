@@ -32,6 +32,7 @@ from hf_vanilla_transformer.training.checkpoints import (
     save_checkpoint,
 )
 from hf_vanilla_transformer.training.loop import train
+from hf_vanilla_transformer.training.threads import training_threads
 from hf_vanilla_transformer.training.validation import validation_loss
 from hf_vanilla_transformer.writing import write_folder, write_json
 
@@ -50,6 +51,7 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
 
     Raises:
         ValueError: The output folder is in use, the preset is unknown, or a corpus cannot be read.
+        FileNotFoundError: A file of pairs is missing.
     """
     accelerator = start_accelerator()
     if not accelerator.is_main_process:  # accelerate's own logger would prefix every line
@@ -57,10 +59,7 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
     output, preset = Path(run.output), find_preset(run.preset)
     if accelerator.is_main_process and output.exists() and any(output.iterdir()):
         raise ValueError(f"output folder {output} is not empty; name a new one")
-    pairs, valid = (
-        read_pairs(files, source_language=run.source_lang, target_language=run.target_lang)
-        for files in (run.train, run.valid)
-    )
+    pairs, valid = _read_corpora(run)
     with accelerator.main_process_first():
         tokenizer = _shared_tokenizer(pairs, run, preset, is_main=accelerator.is_main_process)
     languages = {"source_language": run.source_lang, "target_language": run.target_lang}
@@ -70,18 +69,27 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
         encode_pairs(part, tokenizer, max_length=limit, name=name)
         for part, name in ((pairs, "training"), (valid, "validation"))
     ]
-    set_seed(loop.seed)
-    trained = train_and_average(
-        new_model(config), tokenizer, *corpora, loop, accelerator=accelerator, output=output
+    logger.info(
+        "%d training and %d validation pairs, tokenizer of %d entries",
+        *(len(corpus.sources) for corpus in corpora),
+        len(tokenizer),
     )
+    set_seed(loop.seed)
+    model = new_model(config)
+    with training_threads(model, corpora[0], accelerator):
+        trained = train_and_average(
+            model, tokenizer, *corpora, loop, accelerator=accelerator, output=output
+        )
+        environment = describe_environment()
     report = {
         "arguments": asdict(run) | asdict(loop),
         "left_out": {"blank": corpora[0].blank, "too_long": corpora[0].too_long},
         "training": trained,
-        "environment": describe_environment(),
+        "environment": environment,
     }
     if accelerator.is_main_process:
         write_json(output / "report.json", report)
+        _warn_of_short_training(trained["steps"], loop)
     logger.info("saved %s/model, described in %s/report.json", output, output)
     return report
 
@@ -144,7 +152,7 @@ def train_and_average(
         kept = kept[-1:]
         _save_average(kept, output / "model", valid, accelerator)
     loss = min(average_loss, last_loss)
-    logger.info("model: average of %d checkpoints, validation loss %.4f", len(kept), loss)
+    logger.info("model: averaged checkpoints: %d, validation loss %.4f", len(kept), loss)
     return asdict(result) | {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "processes": accelerator.num_processes,
@@ -163,6 +171,31 @@ def describe_environment() -> dict[str, object]:
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
     }
+
+
+def _read_corpora(run: RunArguments) -> list[list[Pair]]:
+    """Read training and validation pairs, none before all their files are known to exist."""
+    for file in (*run.train, *run.valid):
+        Path(file).stat()
+    languages = {"source_language": run.source_lang, "target_language": run.target_lang}
+    corpora = []
+    for files in (run.train, run.valid):
+        pairs = read_pairs(files, **languages)
+        if not pairs:
+            raise ValueError(f"{' '.join(files)} holds no pairs")
+        corpora.append(pairs)
+    return corpora
+
+
+def _warn_of_short_training(steps: int, loop: LoopArguments) -> None:
+    """Say so if training ended while the learning rate was still rising."""
+    if steps < loop.warmup_steps:
+        logger.warning(
+            "stopped at step %d of %d warm-up steps: the model has learned little; give it more "
+            "time or lower warmup_steps",
+            steps,
+            loop.warmup_steps,
+        )
 
 
 def _shared_tokenizer(

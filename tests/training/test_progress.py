@@ -31,9 +31,7 @@ def test_a_terminal_shows_one_line_that_is_overwritten(monkeypatch):
     lines = terminal.getvalue().split("\r\033[K")[1:]
     assert len(lines) == 4
     assert "\n" not in terminal.getvalue()
-    assert lines[1] == (
-        "step 2/4  loss 2.000  perplexity 7.39  rate 1.00e-03  500 tokens/s  0:02 left"
-    )
+    assert lines[1] == ("step 2/4  training loss 2.000  rate 1.00e-03  500 tokens/s  0:02 left")
 
 
 def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatch, caplog):
@@ -42,8 +40,8 @@ def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatc
     show(monkeypatch, stream, seconds=6.0)  # lines after 18 s, and at the end
     assert stream.getvalue() == ""
     assert [line.split("  ")[:2] for line in caplog.messages] == [
-        ["step 3/4", "loss 2.000"],
-        ["step 4/4", "loss 4.000"],
+        ["step 3/4", "training loss 2.000"],
+        ["step 4/4", "training loss 4.000"],
     ]
     assert "83 tokens/s" in caplog.messages[0]
 

@@ -1,10 +1,15 @@
+import copy
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.training import threads
 from hf_vanilla_transformer.training.precision import fast_cpu_products
-from hf_vanilla_transformer.training.threads import fastest_threads
+from hf_vanilla_transformer.training.threads import fastest_threads, training_threads
 
 
 @pytest.fixture
@@ -30,6 +35,42 @@ def test_with_one_thread_there_is_nothing_to_try(four_threads):
     four_threads[0] = 1
     with fastest_threads(lambda: pytest.fail("no trial needed")) as chosen:
         assert chosen == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_threads_are_tried_with_the_model_in_one_process_alone(
+    monkeypatch, tiny_model, four_threads, processes
+):
+    tried = []
+
+    @contextmanager
+    def note(work):
+        work()
+        tried.append(work)
+        yield
+
+    monkeypatch.setattr(threads, "fastest_threads", note)
+    model = tiny_model().train()
+    before = copy.deepcopy(model.state_dict())
+    pairs = EncodedPairs([[4, 5, 3]], [[6, 3]], blank=0, too_long=0)
+    where = SimpleNamespace(device=torch.device("cpu"), num_processes=processes)
+    with training_threads(model, pairs, where):
+        assert len(tried) == (processes == 1)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_slow_work_is_not_repeated(four_threads, monkeypatch):
+    now, runs = [0.0], []
+    monkeypatch.setattr(threads.time, "monotonic", lambda: now[0])
+
+    def work():
+        runs.append(four_threads[0])
+        now[0] += 10 / four_threads[0]
+
+    with fastest_threads(work) as chosen:
+        assert chosen == 4
+    assert runs == [1, 1, 2, 2, 4, 4]
 
 
 def test_the_precision_of_products_is_restored_even_after_an_error(monkeypatch):
