@@ -11,7 +11,7 @@ from pathlib import Path
 from transformers import AutoConfig, HfArgumentParser
 from transformers.utils import logging as transformers_logging
 
-from hf_vanilla_transformer.data.corpus import decode_lines, read_lines, read_pairs
+from hf_vanilla_transformer.data.corpus import decode_lines, holds_pairs, read_lines, read_pairs
 from hf_vanilla_transformer.evaluation import (
     find_model,
     load_for_translation,
@@ -181,7 +181,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_search_options(command: argparse.ArgumentParser) -> None:
     """Add the options of beam search."""
     command.add_argument(
-        "--beams", type=int, metavar="N", help="width of beam search; left out: the model's own"
+        "--beams", type=_width, metavar="N", help="width of beam search; left out: the model's own"
     )
     command.add_argument(
         "--alpha",
@@ -190,6 +190,13 @@ def _add_search_options(command: argparse.ArgumentParser) -> None:
         help="length penalty ((5+n)/6)^A of the paper, larger favours longer translations; "
         "left out: the model's own",
     )
+
+
+def _width(text: str) -> int:
+    """Read the width of a beam."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
+    return int(text)
 
 
 def _search_settings(options: argparse.Namespace) -> dict[str, object]:
@@ -223,6 +230,9 @@ def _average(options: argparse.Namespace) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     name = find_model(options.model)
+    for file in options.files:
+        if holds_pairs(file):
+            raise ValueError(f"{file} holds pairs; give the lines to translate (cut -f1 {file})")
     if options.files:
         lines = [line for file in options.files for line in read_lines(file)]
     else:
@@ -238,6 +248,11 @@ def _translate(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     files = [options.source, *([options.reference] if options.reference else [])]
+    if options.reference and any(map(holds_pairs, files)):
+        raise ValueError(
+            f"{' and '.join(files)}: a file of pairs holds its references; give it as --source "
+            "alone, or give two text files"
+        )
     model_name = find_model(options.model)
     config = AutoConfig.from_pretrained(model_name)
     languages = {

@@ -115,7 +115,7 @@ def test_search_options_reach_the_search(model_folder, tmp_path):
         (["train", "--trian=x"], "unrecognized arguments: --trian; .*required: --train"),
         (["translate", "MODEL", "--beam-size", "4"], "arguments: --beam-size"),
         (["translate", "MODEL", "--be", "4", "--no"], ": --no; .*transformer translate --help"),
-        (["translate", "MODEL", "--beams", "many"], "invalid int value: 'many'"),
+        (["translate", "MODEL", "--beams", "many"], "many is not a whole number of at least 1"),
         (["nonsense"], "invalid choice"),
     ],
 )
@@ -224,3 +224,36 @@ def test_train_average_and_translate_follow_each_other(tmp_path, capsys, monkeyp
     assert main(["average", *checkpoints, "--output", str(tmp_path / "average")]) == 0
     typed(monkeypatch, b"a b c\n")
     assert main(["translate", str(tmp_path / "average"), "--beams", "1"]) == 0
+
+
+@pytest.mark.parametrize("width", ["0", "-2", "two", "1.5"])
+def test_a_beam_without_width_is_refused(model_folder, capsys, width):
+    with pytest.raises(SystemExit) as ended:
+        main(["translate", model_folder, f"--beams={width}"])
+    assert ended.value.code == 2
+    assert f"{width} is not a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_pairs_are_not_taken_for_lines(model_folder, tmp_path, capsys):
+    pairs, text = str(tmp_path / "test.tsv"), str(tmp_path / "test.en")
+    (tmp_path / "test.tsv").write_bytes(b"a\tb\n")
+    (tmp_path / "test.en").write_bytes(b"b\n")
+    assert main(["translate", model_folder, pairs]) == 2
+    assert "test.tsv holds pairs; give the lines to translate" in capsys.readouterr().err
+    for references in (text, pairs):
+        arguments = ["evaluate", model_folder, "--source", pairs, "--reference", references]
+        assert main(arguments) == 2
+        assert "a file of pairs holds its references" in capsys.readouterr().err
+
+
+def test_a_run_refused_before_training_can_be_repeated(tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("a b c d e\tc b a\n" * 4, encoding="utf-8")
+    corpus, run = str(tmp_path / "pairs.tsv"), tmp_path / "run"
+    arguments = ["train", "--train", corpus, "--valid", corpus, "--output", str(run)]
+    arguments += ["--preset", "tiny", "--max-steps", "1", "--vocab-size", "290"]
+    assert main([*arguments, "--batch-tokens", "2"]) == 2
+    assert "batch_tokens=2 is less than" in capsys.readouterr().err
+    assert main([*arguments, "--seed", "-1"]) == 2
+    assert "seed=-1 is not" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert (run / "model" / "config.json").is_file()

@@ -47,17 +47,22 @@ def read_pairs(
     files = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     if not files:
         raise ValueError("no corpus file given; give a .tsv or .jsonl file, or two text files")
-    holds_pairs = [_suffix(file) == ".tsv" or _suffix(file) in JSON_SUFFIXES for file in files]
-    if all(holds_pairs):
+    are_pairs = [holds_pairs(file) for file in files]
+    if all(are_pairs):
         languages = (source_language, target_language)
         return [pair for file in files for pair in _read_pair_file(file, languages)]
-    if len(files) != 2 or any(holds_pairs):
+    if len(files) != 2 or any(are_pairs):
         names = " ".join(map(str, files))
         raise ValueError(
             f"cannot tell sources from targets in: {names}; "
             "give .tsv or .jsonl files, or one source and one target text file"
         )
     return _align(*files)
+
+
+def holds_pairs(path: str | Path) -> bool:
+    """Tell by its name whether a file holds pairs, and not the lines of one side."""
+    return _suffix(Path(path)) in (".tsv", *JSON_SUFFIXES)
 
 
 def read_lines(path: str | Path) -> list[str]:

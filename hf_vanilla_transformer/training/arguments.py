@@ -104,6 +104,8 @@ class LoopArguments:
                 raise ValueError(f"{name}={value} must be positive")
         if not self.clip_norm >= 0:
             raise ValueError(f"clip_norm={self.clip_norm} must be positive, or 0 to switch it off")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed} is not a whole number from 0 to 2^32 - 1")
         if all(getattr(self, name) is None for name in LIMITS):
             raise ValueError(f"training needs an end: set one of {', '.join(LIMITS)}")
 

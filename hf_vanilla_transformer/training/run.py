@@ -57,7 +57,9 @@ def run_training(run: RunArguments, loop: LoopArguments) -> dict[str, object]:
     if not accelerator.is_main_process:  # accelerate's own logger would prefix every line
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.WARNING)
     output, preset = Path(run.output), find_preset(run.preset)
-    if accelerator.is_main_process and output.exists() and any(output.iterdir()):
+    # A run that ended before it trained leaves its tokenizer, which the next one replaces.
+    is_in_use = output.exists() and any(path.name != "tokenizer" for path in output.iterdir())
+    if accelerator.is_main_process and is_in_use:
         raise ValueError(f"output folder {output} is not empty; name a new one")
     pairs, valid = _read_corpora(run)
     with accelerator.main_process_first():
