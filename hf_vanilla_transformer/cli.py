@@ -26,6 +26,8 @@ from hf_vanilla_transformer.writing import write_json, write_text
 
 PROGRAM = "vanilla-transformer"
 
+_Commands = argparse._SubParsersAction  # what `add_subparsers` returns
+
 
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Show a default only where there is one."""
@@ -108,10 +110,15 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(prog=PROGRAM, description="Train, score and use translation models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_add_quickstart, _add_train, _add_average, _add_translate, _add_evaluate):
+        add(commands)
+    return parser
 
+
+def _add_quickstart(commands: _Commands) -> None:
     command = commands.add_parser(
         "quickstart",
-        help="train, score and use a small Chinese-English model in a few minutes",
+        help="train, score and use a small Chinese-English model in a minute or two",
         description="Train a small model on the Chinese-English corpus that the package carries, "
         "score it, save it, and translate with it in a fresh process.",
     )
@@ -127,6 +134,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=_quickstart)
 
+
+def _add_train(commands: _Commands) -> None:
     command = commands.add_parser(
         "train",
         dataclass_types=(RunArguments, LoopArguments),
@@ -135,6 +144,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None)
 
+
+def _add_average(commands: _Commands) -> None:
     command = commands.add_parser(
         "average",
         help="average the weights of checkpoints",
@@ -145,6 +156,8 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--output", required=True, metavar="DIR", help="new model folder")
     command.set_defaults(run=_average)
 
+
+def _add_translate(commands: _Commands) -> None:
     command = commands.add_parser(
         "translate",
         help="translate text, line by line",
@@ -158,6 +171,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_search_options(command)
     command.set_defaults(run=_translate)
 
+
+def _add_evaluate(commands: _Commands) -> None:
     command = commands.add_parser(
         "evaluate",
         help="translate a test set and score it with sacreBLEU",
@@ -175,7 +190,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_search_options(command)
     command.set_defaults(run=_evaluate)
-    return parser
 
 
 def _add_search_options(command: argparse.ArgumentParser) -> None:
