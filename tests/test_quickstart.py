@@ -47,6 +47,13 @@ def test_quickstart_writes_model_and_report_and_can_be_repeated(
         monkeypatch.setattr(module, "_translate_in_a_fresh_process", lambda model, texts: texts)
 
 
+@pytest.fixture
+def must_not_begin(monkeypatch):
+    """Fail a test at once where a quickstart begins that should have been refused."""
+    monkeypatch.setattr(module, "_fill", lambda *arguments: pytest.fail("it began"))
+
+
+@pytest.mark.usefixtures("must_not_begin")
 @pytest.mark.parametrize("name", ["thesis.tex", "model", "report.json"])
 @pytest.mark.parametrize("has_results", [False, True])
 def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys, name, has_results):
@@ -60,6 +67,7 @@ def test_quickstart_leaves_a_folder_of_others_alone(tmp_path, capsys, name, has_
     assert (tmp_path / name).read_text() == "years of work"
 
 
+@pytest.mark.usefixtures("must_not_begin")
 def test_quickstart_does_not_replace_the_folder_that_one_stands_in(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["quickstart", "--output", "."]) == 2
