@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from .cache import DecoderCache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fast_attention import fast_attention, is_worthwhile
 
 
 def eager_attention(
@@ -53,7 +54,13 @@ ATTENTION_FUNCTIONS: dict[str, Callable[..., tuple[Tensor, Tensor | None]]] = {
 
 
 class MultiHeadAttention(nn.Module):
-    """h attentions in parallel on projections of width d_k and d_v (§3.2.2)."""
+    """h attentions in parallel on projections of width d_k and d_v (§3.2.2).
+
+    Attributes:
+        fast: Whether `fast_attention` may stand in for the configured backend.
+    """
+
+    fast = True
 
     def __init__(self, config: VanillaTransformerConfig, layer_idx: int) -> None:
         super().__init__()
@@ -79,6 +86,8 @@ class MultiHeadAttention(nn.Module):
         """Attend with the configured backend, or with the one that shows its weights."""
         backend = "eager" if show_weights else self.config._attn_implementation
         dropout = self.config.attention_dropout if self.training else 0.0
+        if self.fast and not show_weights and is_worthwhile(backend, key, dropout):
+            return fast_attention(query, key, value, mask), None
         return ATTENTION_FUNCTIONS[backend](query, key, value, mask, dropout)
 
 

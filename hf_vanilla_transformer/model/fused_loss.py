@@ -8,11 +8,11 @@ buffer [ROWS, V], since gradients are taken while a chunk's probabilities are at
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
-from torch.nn import functional
 
 from .loss import IGNORED_LABEL, per_token
 
 ROWS = 512  # target tokens of a chunk
+COLUMNS = 2048  # vocabulary entries of which the gradient is taken at a time
 
 
 def can_fuse(projection: nn.Module) -> bool:
@@ -28,7 +28,11 @@ def fused_translation_loss(
     label_smoothing: float = 0.0,
     num_items_in_batch: Tensor | int | None = None,
 ) -> Tensor:
-    """Compute `translation_loss(projection(states), labels, ...)`, in float32.
+    """Compute `translation_loss(projection(states), labels, ...)`.
+
+    With z the log-sum-exp of a token's logits, s their sum and l that of the label, its loss is
+    z - (1-eps) l - eps/V s. The sum of s over all tokens needs no logits: it is the product of the
+    summed states with the summed rows of the projection.
 
     Args:
         states: Decoder states [B, T, D].
@@ -38,17 +42,28 @@ def fused_translation_loss(
         num_items_in_batch: Target tokens of all processes and accumulation steps.
 
     Returns:
-        A scalar, in nats per target token.
+        A scalar, in nats per target token: float32, with products in autocast's dtype if it is on.
     """
+    device, weight, bias = states.device.type, projection.weight, projection.bias
+    is_cast = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if is_cast else weight.dtype
     is_real = labels.ne(IGNORED_LABEL)
-    total = _ProjectedLoss.apply(
-        states[is_real], projection.weight, projection.bias, labels[is_real], label_smoothing
-    )
+    with torch.autocast(device, enabled=False):
+        rows, labels_of_rows = states[is_real].to(dtype), labels[is_real]
+        total = _ProjectedLoss.apply(rows, weight, bias, labels_of_rows, label_smoothing)
+        if label_smoothing:
+            logit_sum = rows.float().sum(0) @ weight.float().sum(0)
+            if bias is not None:
+                logit_sum = logit_sum + len(rows) * bias.float().sum()
+            total = total - label_smoothing / len(weight) * logit_sum
     return per_token(total, labels, num_items_in_batch)
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Summed loss of states [N, D] under a projection [V, D] and a bias [V] or None."""
+    """Sum z - (1-eps) l over states [N, D] under a projection [V, D] and a bias [V] or None.
+
+    Its gradient by the logits is p - (1-eps) onehot(y).
+    """
 
     @staticmethod
     def forward(
@@ -62,15 +77,19 @@ class _ProjectedLoss(torch.autograd.Function):
         total = states.new_zeros((), dtype=torch.float32)
         inputs = (states, weight, bias)
         gradients = [
-            torch.zeros_like(tensor, dtype=torch.float32) if needed else None
-            for tensor, needed in zip(inputs, ctx.needs_input_grad[:3], strict=True)
+            torch.zeros_like(tensor, dtype=torch.float32) if is_needed else None
+            for tensor, is_needed in zip(inputs, ctx.needs_input_grad[:3], strict=True)
         ]
+        matrix = weight.to(states.dtype)
+        buffer = states.new_empty(min(ROWS, len(states)), len(weight))
         for start in range(0, len(states), ROWS):
             rows = slice(start, start + ROWS)
-            logits = functional.linear(states[rows], weight, bias).float()
+            logits = torch.mm(states[rows], matrix.t(), out=buffer[: len(labels[rows])])
+            if bias is not None:
+                logits += bias
             loss, by_logits = _loss_and_gradient(logits, labels[rows, None], label_smoothing)
             total += loss
-            _add_gradients(gradients, by_logits, states, weight, rows)
+            _add_gradients(gradients, by_logits, states, matrix, rows)
         ctx.gradients = gradients
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
         return total
@@ -88,27 +107,31 @@ class _ProjectedLoss(torch.autograd.Function):
 def _loss_and_gradient(
     logits: Tensor, labels: Tensor, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the summed loss of logits [n, V] for labels [n, 1] and, in their place, its gradient.
+    """Return the summed loss of logits [n, V] for labels [n, 1], and its gradient [n, V].
 
-    The gradient of -(1-eps) log p(y) - eps/V sum_v log p(v) is p - (1-eps) onehot(y) - eps/V.
+    Float32 logits are overwritten by the gradient, which has their dtype.
     """
-    log_normalizer = logits.logsumexp(-1, keepdim=True)
-    chosen = logits.gather(-1, labels)
-    uniform = label_smoothing * (log_normalizer - logits.mean(-1, keepdim=True))
-    loss = ((1 - label_smoothing) * (log_normalizer - chosen) + uniform).sum()
-    gradient = logits.sub_(log_normalizer).exp_().sub_(label_smoothing / logits.shape[-1])
-    gradient.scatter_add_(-1, labels, torch.full_like(chosen, label_smoothing - 1))
-    return loss, gradient
+    exact = logits.float()
+    chosen, highest = exact.gather(-1, labels), exact.amax(-1, keepdim=True)
+    probabilities = torch.softmax(exact, -1, out=exact)
+    # The highest probability is at least 1/V: its logarithm is safe, that of the label may not be.
+    log_normalizer = highest - probabilities.amax(-1, keepdim=True).log()
+    loss = (log_normalizer - (1 - label_smoothing) * chosen).sum()
+    probabilities.scatter_add_(-1, labels, torch.full_like(chosen, label_smoothing - 1))
+    return loss, probabilities.to(logits.dtype)
 
 
 def _add_gradients(
-    gradients: list[Tensor | None], by_logits: Tensor, states: Tensor, weight: Tensor, rows: slice
+    gradients: list[Tensor | None], by_logits: Tensor, states: Tensor, matrix: Tensor, rows: slice
 ) -> None:
     """Carry the gradient of a chunk's logits [n, V] on to states, projection and bias."""
     by_states, by_weight, by_bias = gradients
     if by_states is not None:
-        by_states[rows] = by_logits.to(weight.dtype) @ weight
+        by_states[rows] = by_logits @ matrix
     if by_weight is not None:
-        by_weight.addmm_(by_logits.t(), states[rows].float())
+        # Block by block, so that what is added is still in the processor's cache.
+        for start in range(0, len(matrix), COLUMNS):
+            columns = slice(start, start + COLUMNS)
+            by_weight[columns] += by_logits[:, columns].t() @ states[rows]
     if by_bias is not None:
         by_bias += by_logits.sum(0)

@@ -7,9 +7,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .attention import CrossAttention, SelfAttention
 from .cache import DecoderCache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fast_dropout import FastDropout
 
 ACTIVATION_FUNCTIONS = {
-    "relu": functional.relu,
+    "relu": functional.relu_,
     "gelu": functional.gelu,
     "silu": functional.silu,
     "swiglu": functional.silu,
@@ -25,7 +26,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__()
         self.activation = ACTIVATION_FUNCTIONS[config.activation_function]
-        self.dropout = nn.Dropout(config.activation_dropout)
+        self.dropout = FastDropout(config.activation_dropout)
         self.fc1 = nn.Linear(config.d_model, config.d_ff)
         is_gated = config.activation_function == "swiglu"
         self.gate = nn.Linear(config.d_model, config.d_ff) if is_gated else None
@@ -48,7 +49,7 @@ class ResidualLayer(GradientCheckpointingLayer):
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__()
         self.is_pre_norm = config.norm_position == "pre"
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = FastDropout(config.dropout)
 
     def entering(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
         """Return what the sub-layer reads, [B, L, D]."""

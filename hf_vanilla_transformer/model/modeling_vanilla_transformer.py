@@ -9,6 +9,8 @@ from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fast_attention import fast_attention  # noqa: F401
+from .fast_dropout import FastDropout  # noqa: F401
 from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS, TranslationGenerationMixin
 from .layers import EncoderLayer  # noqa: F401
@@ -142,13 +144,7 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
 class VanillaTransformerForConditionalGeneration(
     VanillaTransformerPreTrainedModel, TranslationGenerationMixin
 ):
-    """The Transformer with its projection to the target vocabulary: trains and translates.
-
-    Attributes:
-        fast: Whether fast paths may stand in for their plain twins; False shows that both agree.
-    """
-
-    fast = True
+    """The Transformer with its projection to the target vocabulary: trains and translates."""
 
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__(config)

@@ -5,8 +5,10 @@ from typing import TypeVar
 from torch import nn
 from transformers import GenerationConfig, PreTrainedModel
 
+from .attention import MultiHeadAttention
 from .compat import TIES_BY_TABLE
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fast_dropout import FastDropout
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
@@ -27,6 +29,19 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
     _supports_attention_backend = False
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["cache", "past_key_values"]
+    _fast = True
+
+    @property
+    def fast(self) -> bool:
+        """Whether fast paths may stand in for their plain twins; False shows that both agree."""
+        return self._fast
+
+    @fast.setter
+    def fast(self, value: bool) -> None:
+        self._fast = value
+        for part in self.modules():
+            if isinstance(part, FastDropout | MultiHeadAttention):
+                part.fast = value
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a module so that post-norm layers train from the first step.

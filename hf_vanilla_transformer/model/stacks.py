@@ -12,6 +12,7 @@ from transformers.modeling_outputs import (
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, as_decoder_cache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .fast_dropout import FastDropout
 from .layers import DecoderLayer, EncoderLayer
 from .masks import decoder_self_mask, segment_mask, segment_positions
 from .positions import LearnedPositions, SinusoidalPositions
@@ -47,7 +48,7 @@ class Stack(nn.Module):
             self.embed_positions = LearnedPositions(config.max_position_embeddings, config.d_model)
         else:
             self.embed_positions = SinusoidalPositions(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = FastDropout(config.dropout)
         self.layers = nn.ModuleList(layers)
         self.layer_norm = nn.LayerNorm(config.d_model) if config.norm_position == "pre" else None
 
