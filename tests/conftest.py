@@ -1,7 +1,12 @@
 """Tiny models and batches that every test builds on."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
+# What runs tokenise is cached; the user's cache is left alone. Read when `datasets` is imported.
+os.environ["HF_DATASETS_CACHE"] = tempfile.mkdtemp(prefix="datasets-")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Tiny tensors gain nothing from threads, which wait for each other on a busy machine.
@@ -11,6 +16,8 @@ import pytest
 import torch
 from reversing import train_reversing_model
 from tiny import build_model
+
+atexit.register(shutil.rmtree, os.environ["HF_DATASETS_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -2,32 +2,38 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 IGNORED_LABEL = -100
 
+Rows = Sequence[Sequence[int] | np.ndarray]
 
-def pad_rows(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+
+def pad_rows(rows: Rows, value: int) -> Tensor:
     """Right-pad rows of ids with `value`: [B, L] of int64, L the longest row."""
-    padded = torch.full((len(rows), max(map(len, rows))), value, dtype=torch.long)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return padded
+    is_token = _is_token(rows)
+    padded = np.full(is_token.shape, value, dtype=np.int64)
+    padded[is_token] = np.concatenate(rows)
+    return torch.from_numpy(padded)
 
 
-def collate_sources(sources: Sequence[Sequence[int]], pad_token_id: int) -> dict[str, Tensor]:
+def collate_sources(sources: Rows, pad_token_id: int) -> dict[str, Tensor]:
     """Return `input_ids` and `attention_mask` (1 = token, 0 = padding), both [B, S]."""
-    width = max(map(len, sources))
-    mask = [[1] * len(ids) + [0] * (width - len(ids)) for ids in sources]
-    return {"input_ids": pad_rows(sources, pad_token_id), "attention_mask": torch.tensor(mask)}
+    mask = torch.from_numpy(_is_token(sources).astype(np.int64))
+    return {"input_ids": pad_rows(sources, pad_token_id), "attention_mask": mask}
 
 
-def collate_pairs(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad_token_id: int
-) -> dict[str, Tensor]:
+def collate_pairs(sources: Rows, targets: Rows, pad_token_id: int) -> dict[str, Tensor]:
     """Return `input_ids` and `attention_mask` [B, S], and `labels` [B, T] padded with -100.
 
     The model builds its decoder's input from the labels.
     """
     return collate_sources(sources, pad_token_id) | {"labels": pad_rows(targets, IGNORED_LABEL)}
+
+
+def _is_token(rows: Rows) -> np.ndarray:
+    """Tell tokens from padding: [B, L] of bool."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.arange(lengths.max()) < lengths[:, None]

@@ -1,18 +1,33 @@
-r"""Read parallel text: TSV, JSON lines and aligned text files, each also gzipped.
+"""Find the corpora that a user names: files of pairs, aligned text files, datasets."""
 
-One definition of a line everywhere: only `\n` ends a line, and a `\r` right before it belongs to
-the line end. U+2028, U+0085, vertical tabs and lone `\r` are text, so two files never misalign.
-"""
-
-import gzip
-import json
-import zlib
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-JSON_SUFFIXES = (".jsonl", ".json")
-REFUSED_SUFFIXES = (".csv", ".parquet", ".xlsx", ".xml", ".tmx", ".zip", ".bz2", ".xz", ".zst")
+from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
+
+from hf_vanilla_transformer.data.formats import (
+    Languages,
+    Row,
+    read_aligned,
+    read_csv,
+    read_dataset,
+    read_json_lines,
+    read_parquet,
+    read_tsv,
+)
+from hf_vanilla_transformer.data.lines import OnRead, ignore, suffix_of
+
+READERS = {
+    ".tsv": read_tsv,
+    ".csv": read_csv,
+    ".jsonl": read_json_lines,
+    ".json": read_json_lines,
+    ".parquet": read_parquet,
+}
 
 
 class Pair(NamedTuple):
@@ -22,145 +37,169 @@ class Pair(NamedTuple):
     target: str
 
 
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs that lie in one place, read anew by every call of `rows`."""
+
+    place: str
+    """What the number of a row is put after to say where it is: "corpus.tsv, line"."""
+    files: tuple[Path, ...]
+    languages: Languages
+    rows: Callable[[OnRead], Iterator[Row]]
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, as `rows` counts them when it tells of its progress."""
+        return sum(file.stat().st_size for file in self.files)
+
+    def stamp(self) -> list[list[str | int]]:
+        """Return what changes when a file does: name, size and time of change of each.
+
+        Raises:
+            ValueError: What cannot be read again, as a pipe, is not what can be trained on.
+        """
+        for file in self.files:
+            if not file.is_file():
+                raise ValueError(f"{file} is no file; training reads a corpus several times")
+        stats = [(file, file.stat()) for file in self.files]
+        return [[str(file.resolve()), stat.st_size, stat.st_mtime_ns] for file, stat in stats]
+
+
+def open_corpora(
+    names: str | Path | Sequence[str | Path],
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> list[Corpus]:
+    """Find corpora by name; nothing but their presence is checked before they are read.
+
+    The suffix of a file decides its format, `.gz` aside: `.tsv`, `.csv`, `.jsonl`, `.json` and
+    `.parquet` hold pairs; other files are text, and are taken two by two, the source first. A
+    folder, `FOLDER:SPLIT`, `NAME:SPLIT` and `NAME:CONFIG:SPLIT` are datasets of the library
+    `datasets`, on this machine or on the Hub.
+
+    Args:
+        names: One name or several.
+        source_language: The name of the source's column where columns have names.
+        target_language: The name of the target's.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: A text file lacks its other side, or a dataset cannot be loaded.
+    """
+    given = [names] if isinstance(names, str | Path) else names
+    if not given:
+        raise ValueError("no corpus given; name a file of pairs, or two text files")
+    languages = (source_language, target_language)
+    corpora: list[Corpus] = []
+    text_files: list[Path] = []
+    for name in given:
+        path = Path(name)
+        if path.is_dir() or (":" in str(name) and not path.exists()):
+            corpora.append(_open_dataset(str(name), languages))
+        elif not path.exists():
+            raise FileNotFoundError(
+                f"{name} does not exist; give a file, a folder that holds a dataset, or NAME:SPLIT "
+                "or NAME:CONFIG:SPLIT for a dataset of the Hub"
+            )
+        elif holds_pairs(path):
+            corpora.append(_open_pair_file(path, languages))
+        else:
+            text_files.append(path)
+            if len(text_files) % 2 == 0:
+                corpora.append(_open_aligned(*text_files[-2:]))
+    if len(text_files) % 2:
+        raise ValueError(
+            f"cannot tell sources from targets in: {' '.join(map(str, text_files))}; text files "
+            "come two by two, a source and a target file; a file of pairs is named "
+            f"{', '.join(READERS)}"
+        )
+    return corpora
+
+
 def read_pairs(
-    paths: str | Path | Sequence[str | Path],
+    names: str | Path | Sequence[str | Path],
     *,
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> list[Pair]:
-    """Read every pair of a corpus, blank ones included, in the order of the files.
-
-    The name of a file decides its format, `.gz` aside: `.tsv` holds `source<TAB>target` without
-    quoting rules; `.jsonl` and `.json` hold one object a line, `{"source": ..., "target": ...}` or
-    `{"translation": {"de": ..., "en": ...}}`; any other two files are aligned line by line, the
-    source first.
-
-    Args:
-        paths: One or several `.tsv` and `.jsonl` files, or exactly two aligned text files.
-        source_language: Key of the source in a nested `translation` object.
-        target_language: Key of the target in a nested `translation` object.
+    """Return every pair of the corpora that `open_corpora` finds, blank ones included.
 
     Raises:
-        ValueError: A file is not UTF-8, a line has another shape, or the line counts differ; the
-            message names the file and the place.
+        FileNotFoundError: A file is missing.
+        ValueError: A corpus cannot be read; the message names the file and the place.
     """
-    files = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
-    if not files:
-        raise ValueError("no corpus file given; give a .tsv or .jsonl file, or two text files")
-    are_pairs = [holds_pairs(file) for file in files]
-    if all(are_pairs):
-        languages = (source_language, target_language)
-        return [pair for file in files for pair in _read_pair_file(file, languages)]
-    if len(files) != 2 or any(are_pairs):
-        names = " ".join(map(str, files))
-        raise ValueError(
-            f"cannot tell sources from targets in: {names}; "
-            "give .tsv or .jsonl files, or one source and one target text file"
-        )
-    return _align(*files)
+    corpora = open_corpora(names, source_language=source_language, target_language=target_language)
+    return [Pair(*texts) for corpus in corpora for _, *texts in corpus.rows(ignore)]
 
 
 def holds_pairs(path: str | Path) -> bool:
     """Tell by its name whether a file holds pairs, and not the lines of one side."""
-    return _suffix(Path(path)) in (".tsv", *JSON_SUFFIXES)
+    return suffix_of(path) in READERS
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """Read the lines of a UTF-8 text file, gzipped if its name ends in `.gz`.
+def sample_texts(corpora: Sequence[Corpus], *, most_pairs: int = 1_000_000) -> list[str]:
+    """Return the texts of both sides to train a tokenizer on, at random from a larger corpus.
 
-    Raises:
-        ValueError: The file is not UTF-8 (the message holds the byte offset), its gzip stream is
-            broken, or its name belongs to a format that is no plain text.
-    """
-    path = Path(path)
-    if _suffix(path) in REFUSED_SUFFIXES:
-        raise ValueError(f"{path}: {_suffix(path)} is not read; convert it to .tsv or .jsonl")
-    data = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path}: not a complete gzip file ({error})") from error
-    return decode_lines(data, name=str(path))
-
-
-def decode_lines(data: bytes, *, name: str) -> list[str]:
-    r"""Split UTF-8 bytes at `\n` alone; drop a byte order mark and the `\r` of a `\r\n`.
+    The same corpora always give the same texts in the same order.
 
     Args:
-        data: The bytes of a whole text.
-        name: What an error message calls them.
-
-    Raises:
-        ValueError: The bytes are not UTF-8.
+        corpora: What to read.
+        most_pairs: How many pairs to hold in memory.
     """
+    draw = random.Random(0).randrange
+    sample: list[str] = []
+    rows = (texts for corpus in corpora for _, *texts in corpus.rows(ignore))
+    for count, texts in enumerate(rows, start=1):
+        if count <= most_pairs:
+            sample += texts
+        elif (place := draw(count)) < most_pairs:
+            sample[2 * place : 2 * place + 2] = texts
+    return sample
+
+
+def _open_pair_file(path: Path, languages: Languages) -> Corpus:
+    suffix = suffix_of(path)
+    unit = "row" if suffix == ".parquet" else "line"
+    read = partial(READERS[suffix], path, languages)
+    return Corpus(f"{path}, {unit}", (path,), languages, read)
+
+
+def _open_aligned(source: Path, target: Path) -> Corpus:
+    read = partial(read_aligned, source, target)
+    return Corpus(f"{source} and {target}, line", (source, target), (None, None), read)
+
+
+def _open_dataset(name: str, languages: Languages) -> Corpus:
+    """Load a dataset from a folder or from the Hub."""
+    dataset = _load_dataset(name)
+    files = tuple(Path(file["filename"]) for file in dataset.cache_files)
+    read = partial(read_dataset, dataset, languages, name)
+    return Corpus(f"{name}, row", files, languages, read)
+
+
+def _load_dataset(name: str) -> Dataset:
+    path, *rest = [name] if Path(name).is_dir() else name.split(":")
+    split = rest.pop() if rest else None
+    if len(rest) > 1:
+        raise ValueError(f"dataset {name}: NAME:SPLIT or NAME:CONFIG:SPLIT is expected")
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
+        if any(Path(path, file).is_file() for file in ("dataset_dict.json", "state.json")):
+            return _choose_split(load_from_disk(path), split)
+        return load_dataset(path, *rest, split=split or "train")
+    except Exception as error:  # the library raises what its parts raise
+        problem = " ".join(str(error).split())
         raise ValueError(
-            f"{name}: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8; "
-            "convert the file to UTF-8"
+            f"dataset {name} cannot be loaded ({problem}); give a folder, FOLDER:SPLIT, or "
+            "NAME:SPLIT or NAME:CONFIG:SPLIT of a dataset that the Hub has and this machine reaches"
         ) from error
-    lines = text.removeprefix("\ufeff").split("\n")
-    if lines[-1] == "":  # the end of the last line, or an empty file
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
 
 
-def _suffix(path: Path) -> str:
-    """Return the lower-case suffix that tells the format, `.gz` set aside."""
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
-
-
-def _read_pair_file(path: Path, languages: tuple[str | None, str | None]) -> Iterator[Pair]:
-    """Yield the pairs of one TSV or JSON-lines file."""
-    is_json = _suffix(path) in JSON_SUFFIXES
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            yield _pair_of_json(line, languages) if is_json else _pair_of_tsv(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
-
-
-def _pair_of_tsv(line: str) -> Pair:
-    """Split one line at its only tab."""
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise ValueError(f"{len(columns)} columns, expected 2 (source<TAB>target)")
-    return Pair(*columns)
-
-
-def _pair_of_json(line: str, languages: tuple[str | None, str | None]) -> Pair:
-    """Read one flat or nested object."""
-    try:
-        record = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"not a JSON object ({error}); one object a line is expected") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"a JSON {type(record).__name__}, expected an object")
-    keys: tuple[str | None, str | None] = ("source", "target")
-    if isinstance(record.get("translation"), dict):
-        record, keys = record["translation"], languages
-        if None in keys:
-            raise ValueError(
-                f"a nested translation with languages {sorted(record)}: "
-                "say which is source and which is target (--source-lang, --target-lang)"
-            )
-    texts = [record.get(key) for key in keys]
-    for key, text in zip(keys, texts, strict=True):
-        if not isinstance(text, str):
-            raise ValueError(f"no text under {key!r}; the object has {sorted(record)}")
-        text.encode()  # refuses half a surrogate pair, which JSON can spell and no tokenizer takes
-    return Pair(*texts)
-
-
-def _align(source: Path, target: Path) -> list[Pair]:
-    """Pair the lines of two files."""
-    sources, targets = read_lines(source), read_lines(target)
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{source} has {len(sources)} lines, {target} has {len(targets)}; "
-            "aligned files need equally many"
-        )
-    return [Pair(*texts) for texts in zip(sources, targets, strict=True)]
+def _choose_split(saved: Dataset | DatasetDict, split: str | None) -> Dataset:
+    """Return a split of a saved dataset, "train" if none is named; it may have none."""
+    splits = saved if isinstance(saved, DatasetDict) else {}
+    if split is None and not splits:
+        return saved
+    if (split or "train") not in splits:
+        raise ValueError(f"no split {split or 'train'!r}, there are: {', '.join(splits) or 'none'}")
+    return splits[split or "train"]
