@@ -1,5 +1,6 @@
-"""Train a shared BPE that loses no character, or bring a tokenizer along."""
+"""Train a BPE that loses no character, for both sides or for each, or bring a tokenizer along."""
 
+import copy
 import json
 import logging
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors, trainers
 
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
+    SEPARATE,
     VanillaTransformerTokenizer,
 )
 from hf_vanilla_transformer.segmentation import (
@@ -87,6 +89,45 @@ def train_tokenizer(
     return _wrap(backend, ROLES, {"model_max_length": max_length})
 
 
+def join_tokenizers(
+    source: VanillaTransformerTokenizer, target: VanillaTransformerTokenizer
+) -> VanillaTransformerTokenizer:
+    """Make one tokenizer of two: it encodes the source with one and the target with the other.
+
+    Both are copied. The lower of their limits holds for both sides.
+
+    Raises:
+        ValueError: A special token has another name or id on the other side (a model has one id
+            for each), or one of the two has two vocabularies already.
+    """
+    if source.target_backend is not None or target.target_backend is not None:
+        raise ValueError("a tokenizer with two vocabularies cannot be joined with another")
+    roles, others = _roles_with_ids(source), _roles_with_ids(target)
+    for role in ROLES:
+        if roles.get(role) != others.get(role):
+            raise ValueError(
+                f"{role} is {roles.get(role)} in the source's tokenizer and {others.get(role)} in "
+                "the target's; a model has one for both: train both here, or rename and renumber"
+            )
+    joined = copy.deepcopy(source)
+    joined.target_backend = copy.deepcopy(target.backend_tokenizer)
+    joined.model_max_length = min(source.model_max_length, target.model_max_length)
+    joined.clean_up_tokenization_spaces = target.clean_up_tokenization_spaces
+    return joined
+
+
+def vocabulary_fields(tokenizer: VanillaTransformerTokenizer) -> dict[str, int | bool]:
+    """Return the config fields that a tokenizer decides: sizes of vocabularies, and ids."""
+    fields = {
+        f"{role}_id": getattr(tokenizer, f"{role}_id") for role in ROLES if role != "unk_token"
+    }
+    fields |= {"vocab_size": len(tokenizer), "decoder_start_token_id": tokenizer.bos_token_id}
+    if tokenizer.target_backend is None:
+        return fields
+    separate = {"decoder_vocab_size": len(tokenizer.target)}
+    return fields | separate | {"share_encoder_decoder_embeddings": False}
+
+
 def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
     """Bring a tokenizer of your own, so that it travels with the checkpoint.
 
@@ -117,6 +158,8 @@ def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
         config = json.loads(config_file.read_text("utf-8")) if config_file.is_file() else {}
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(f"{file}, or its config, is not a tokenizer's: {error}") from error
+    if config.get(SEPARATE):  # ours, and whole
+        return VanillaTransformerTokenizer.from_pretrained(file.parent)
     roles = _find_roles(backend, config, file)
     _check_roles(roles, file)
     if "bos_token" not in roles:
@@ -131,6 +174,11 @@ def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
     if tokenizer("a")["input_ids"] != ids_before:
         logger.warning("%s now encodes a sentence as itself and %s", file, tokenizer.eos_token)
     return tokenizer
+
+
+def _roles_with_ids(tokenizer: VanillaTransformerTokenizer) -> dict[str, tuple[str, int]]:
+    tokens = tokenizer.special_tokens_map.items()
+    return {role: (token, tokenizer.convert_tokens_to_ids(token)) for role, token in tokens}
 
 
 def _checked_corpus(texts: Iterable[str]) -> list[str]:

@@ -11,8 +11,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
+from hf_vanilla_transformer import VanillaTransformerTokenizer
 from hf_vanilla_transformer.explain.fonts import text_font
 
 WORD_START = "▁"
@@ -108,7 +109,7 @@ def draw_attention(
 
 def draw_pronoun_attention(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: VanillaTransformerTokenizer,
     readings: Sequence[PronounReading],
     *,
     path: str | Path,
@@ -158,7 +159,7 @@ def draw_pronoun_attention(
 
 def _read(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: VanillaTransformerTokenizer,
     reading: PronounReading,
     *,
     pronoun: str,
@@ -167,7 +168,7 @@ def _read(
     source = tokenizer(reading.sentence, return_tensors="pt").to(model.device)
     labels = tokenizer(text_target=reading.translation, return_tensors="pt").input_ids
     tokens = tokenizer.convert_ids_to_tokens(source.input_ids[0])
-    target = tokenizer.convert_ids_to_tokens(labels[0])
+    target = tokenizer.target.convert_ids_to_tokens(labels[0])
     here = _position(re.escape(pronoun), tokens, name=pronoun, last=False)
     there = _position(
         rf"(?<!\w){re.escape(reading.word)}(?!\w)", target, name=reading.word, last=True

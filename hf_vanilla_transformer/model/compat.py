@@ -128,6 +128,14 @@ def register_translation_task(pipeline_class: type[Pipeline]) -> None:
     _accept_translation(registry, "check_task", lambda check, task: check("translation"))
 
 
+def recompute_activations(model: PreTrainedModel) -> None:
+    """Have the layers compute their activations again in the backward pass, to save memory."""
+    # From 5.24 on the old name is deprecated.
+    new_name = getattr(model, "activation_checkpointing_enable", None)
+    enable = new_name or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+
+
 def _accept_translation(
     owner: object, name: str, accept: Callable[[Callable[[str], object], str], object]
 ) -> None:

@@ -148,6 +148,9 @@ class VanillaTransformerForConditionalGeneration(
 
     def __init__(self, config: VanillaTransformerConfig) -> None:
         super().__init__(config)
+        # By the class's name the library takes the loss for one that shifts labels, and its trainer
+        # (5.14) would count a token less in every row.
+        self.loss_type = None
         self.model = VanillaTransformerModel(config)
         vocab_size = config.decoder_vocab_size or config.vocab_size
         self.lm_head = nn.Linear(config.d_model, vocab_size, bias=config.output_bias)

@@ -1,8 +1,16 @@
 """The tokenizer class that travels with a checkpoint."""
 
+import copy
 from os import PathLike
+from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+TARGET_FILE = "target_tokenizer.json"
+# In tokenizer_config.json: without the target's file, such a folder is not whole.
+SEPARATE = "separate_vocabularies"
+
+Text = str | list[str] | list[list[str]]
 
 
 class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
@@ -14,17 +22,39 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
     transformers can load it, with `hf_vanilla_transformer` installed or with
     `trust_remote_code=True`.
 
-    Source and target share one vocabulary, so `text_target=` needs no mode of its own. A second
-    vocabulary would be chosen in `_switch_to_input_mode` and `_switch_to_target_mode`, which the
-    library calls around `text_target=`.
+    The target may have a vocabulary of its own, saved as `target_tokenizer.json`. Then
+    `text_target=` is encoded with it, `decode` and `batch_decode` read ids of the target, unless
+    `use_source_tokenizer=True`, and all else (`len`, `encode`, `tokenize`, `get_vocab`,
+    `convert_ids_to_tokens`...) is the source's; `target` has the same for the target. There is no
+    mode: which side is meant is said in the call.
 
     The class must not define `__init__`: transformers 5 would then rebuild the tokenizer from
     vocabulary and merges, without its normalizer and decoder, instead of reading the file.
+
+    Attributes:
+        target_backend: The target's `tokenizers.Tokenizer`; None where both sides share one.
     """
 
+    vocab_files_names = {
+        **PreTrainedTokenizerFast.vocab_files_names,
+        "target_tokenizer_file": TARGET_FILE,
+    }
     model_input_names = ["input_ids", "attention_mask"]
     padding_side = "right"
+    target_backend = None
     _auto_class = "AutoTokenizer"
+
+    @property
+    def target(self) -> "VanillaTransformerTokenizer":
+        """The target's side as a tokenizer of one vocabulary; itself where both share one.
+
+        It has the settings that this one has at that moment; change them here, not there.
+        """
+        if self.target_backend is None:
+            return self
+        side = copy.copy(self)
+        side._tokenizer, side.target_backend = self.target_backend, None
+        return side
 
     @property
     def split_special_tokens(self) -> bool:
@@ -35,15 +65,84 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
     def split_special_tokens(self, value: bool) -> None:
         """Accept the library's assignment, which has no effect."""
 
+    def __call__(
+        self,
+        text: Text | None = None,
+        text_pair: Text | None = None,
+        text_target: Text | None = None,
+        text_pair_target: Text | None = None,
+        *args: object,
+        **kwargs: object,
+    ) -> BatchEncoding:
+        """Encode `text` as source and `text_target` as target, then called `labels`."""
+        if text_target is None or self.target_backend is None:
+            return super().__call__(text, text_pair, text_target, text_pair_target, *args, **kwargs)
+        target = self.target(None, None, text_target, text_pair_target, *args, **kwargs)
+        if text is None:
+            return target
+        source = super().__call__(text, text_pair, None, None, *args, **kwargs)
+        source["labels"] = target["input_ids"]
+        return source
+
+    def _switch_to_target_mode(self) -> None:
+        """Refuse the mode of transformers 4 in which every text would be the target's."""
+        if self.target_backend is not None:
+            raise ValueError(
+                "as_target_tokenizer() would encode with the source's vocabulary; "
+                "pass text_target=... instead"
+            )
+
     def _batch_encode_plus(self, *args: object, **kwargs: object) -> BatchEncoding:
         """Encode as `__call__` does in transformers 4's `batch_encode_plus`, too."""
         kwargs["split_special_tokens"] = True
         return super()._batch_encode_plus(*args, **kwargs)
 
+    def _decode(self, *args: object, use_source_tokenizer: bool = False, **kwargs: object) -> str:
+        if use_source_tokenizer or self.target_backend is None:
+            return super()._decode(*args, **kwargs)
+        return self.target._decode(*args, **kwargs)
+
+    @classmethod
+    def _from_pretrained(
+        cls,
+        files: dict[str, str | None],
+        name: str | PathLike[str],
+        *args: object,
+        **kwargs: object,
+    ) -> "VanillaTransformerTokenizer":
+        target_file = files.pop("target_tokenizer_file", None)
+        tokenizer = super()._from_pretrained(files, name, *args, **kwargs)
+        if tokenizer.init_kwargs.get(SEPARATE):
+            if target_file is None:
+                raise ValueError(
+                    f"{name} lacks {TARGET_FILE}, the target's vocabulary; copy it too"
+                )
+            tokenizer.target_backend = type(tokenizer.backend_tokenizer).from_file(target_file)
+        return tokenizer
+
     def save_pretrained(
         self, save_directory: str | PathLike[str], *args: object, **kwargs: object
     ) -> tuple[str, ...]:
         """Save the tokenizer and this file, free of the last call's truncation and padding."""
-        self.backend_tokenizer.no_truncation()
-        self.backend_tokenizer.no_padding()
+        self.init_kwargs.pop(SEPARATE, None)
+        if self.target_backend is not None:
+            self.init_kwargs[SEPARATE] = True
+        for backend in {self.backend_tokenizer, self.target.backend_tokenizer}:
+            backend.no_truncation()
+            backend.no_padding()
         return super().save_pretrained(save_directory, *args, **kwargs)
+
+    def _save_pretrained(
+        self,
+        save_directory: str | PathLike[str],
+        file_names: tuple[str, ...],
+        legacy_format: bool | None = None,
+        filename_prefix: str | None = None,
+    ) -> tuple[str, ...]:
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        saved = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
+        if self.target_backend is None:
+            return saved
+        target_file = str(Path(save_directory) / (prefix + TARGET_FILE))
+        self.target_backend.save(target_file)
+        return (*saved, target_file)
