@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from transformers import AutoConfig, HfArgumentParser
+from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
-from hf_vanilla_transformer.data.corpus import decode_lines, holds_pairs, read_lines, read_pairs
+from hf_vanilla_transformer.command_line import CONFIG, CommandParser
+from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
+from hf_vanilla_transformer.data.lines import decode_lines, read_lines
 from hf_vanilla_transformer.evaluation import (
     find_model,
     load_for_translation,
@@ -19,63 +21,18 @@ from hf_vanilla_transformer.evaluation import (
     translate,
 )
 from hf_vanilla_transformer.quickstart import describe, quickstart
-from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 from hf_vanilla_transformer.training.checkpoints import average_checkpoints
-from hf_vanilla_transformer.training.run import find_preset, run_training
+from hf_vanilla_transformer.training.corpora import preview_cleaning
+from hf_vanilla_transformer.training.run import run_training
+from hf_vanilla_transformer.training.start import preset_of
 from hf_vanilla_transformer.writing import write_json, write_text
 
 PROGRAM = "vanilla-transformer"
 
+TRAIN_ARGUMENTS = (RunArguments, DataArguments, LoopArguments)
+
 _Commands = argparse._SubParsersAction  # what `add_subparsers` returns
-
-
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Show a default only where there is one."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        has_default = action.default is not None and action.default is not False
-        return super()._get_help_string(action) if has_default else action.help
-
-
-class _Parser(HfArgumentParser):
-    """A parser with hyphens in options, flags without a value, and errors in one line."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        self.spellings: list[str] = []
-        self.words: list[str] = []
-        super().__init__(*args, formatter_class=_HelpFormatter, **kwargs)
-
-    def add_argument(self, *names: str, **kwargs: object) -> argparse.Action:
-        hyphenated = [name for name in names if not (name.startswith("--") and "_" in name)]
-        if kwargs.get("const") is True:  # what HfArgumentParser makes of a bool
-            kwargs = {"action": "store_true", "help": kwargs["help"]}
-        elif kwargs.get("type") in (int, float):
-            kwargs["metavar"] = kwargs.get("metavar") or "N"
-        self.spellings += hyphenated
-        return super().add_argument(*hyphenated, **kwargs)
-
-    def parse_known_args(
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        self.words = list(sys.argv[1:] if args is None else args)
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # told here, where the name of the sub-command is known
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options, unknown
-
-    def error(self, message: str) -> None:
-        if "are required" in message and (unknown := self._unknown_options()):
-            message = f"unrecognized arguments: {' '.join(unknown)}; {message}"
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
-
-    def _unknown_options(self) -> list[str]:
-        """Return the options given that are no option's name nor the beginning of one."""
-        given = [word.partition("=")[0] for word in self.words if word.startswith("--")]
-        return [
-            option
-            for option in given
-            if not any(spelling.startswith(option) for spelling in self.spellings)
-        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _in_one_line(error: Exception) -> str:
-    """Return the text of an error; of the operating system's, the file and the reason."""
+def _in_one_line(error: Exception | str) -> str:
+    """Return a text, or that of an error; of the operating system's, the file and the reason."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return " ".join(str(error).split())
@@ -108,7 +65,7 @@ def _in_one_line(error: Exception) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = _Parser(prog=PROGRAM, description="Train, score and use translation models.")
+    parser = CommandParser(prog=PROGRAM, description="Train, score and use translation models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (_add_quickstart, _add_train, _add_average, _add_translate, _add_evaluate):
         add(commands)
@@ -138,9 +95,14 @@ def _add_quickstart(commands: _Commands) -> None:
 def _add_train(commands: _Commands) -> None:
     command = commands.add_parser(
         "train",
-        dataclass_types=(RunArguments, LoopArguments),
+        dataclass_types=TRAIN_ARGUMENTS,
         help="train a model on your own pairs",
         description="Train a tokenizer and a model on parallel text; Ctrl-C ends it in good order.",
+    )
+    command.add_argument(
+        CONFIG,
+        metavar="F.yaml",
+        help="file with options, as a run writes them to config.yaml; typed ones win over it",
     )
     command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None)
 
@@ -226,12 +188,16 @@ def _quickstart(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    run, loop = (
+    given, data, loop = (
         {field.name: getattr(options, field.name) for field in fields(arguments)}
-        for arguments in (RunArguments, LoopArguments)
+        for arguments in TRAIN_ARGUMENTS
     )
-    preset = find_preset(options.preset)
-    run_training(RunArguments(**run), LoopArguments.with_preset(preset, loop))
+    run, data = RunArguments(**given), DataArguments(**data)
+    if run.dry_run:
+        for found in preview_cleaning(run, data):
+            print(found if isinstance(found, str) else "\t".join(map(_in_one_line, found)))
+        return
+    run_training(run, data, LoopArguments.with_preset(preset_of(run), loop))
 
 
 def _average(options: argparse.Namespace) -> None:

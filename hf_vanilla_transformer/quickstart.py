@@ -24,13 +24,10 @@ from hf_vanilla_transformer.explain.attention_map import PronounReading, draw_pr
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.tokenization import train_tokenizer
 from hf_vanilla_transformer.training.arguments import LoopArguments
+from hf_vanilla_transformer.training.outcome import Training, train_and_average
 from hf_vanilla_transformer.training.precision import fast_cpu_products
-from hf_vanilla_transformer.training.run import (
-    describe_environment,
-    new_model,
-    start_accelerator,
-    train_and_average,
-)
+from hf_vanilla_transformer.training.run import describe_environment
+from hf_vanilla_transformer.training.start import new_model, start_accelerator
 from hf_vanilla_transformer.training.threads import training_threads
 from hf_vanilla_transformer.writing import write_folder, write_json
 
@@ -59,7 +56,7 @@ LOOP = LoopArguments(
     learning_rate=2e-3,
     save_every=150,
     keep_checkpoints=3,
-    max_length=MAX_TOKENS,
+    valid_beams=0,
 )
 PICTURE = "attention.png"
 RESULTS = {"model", "report.json", PICTURE}
@@ -204,7 +201,15 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
     model.set_attn_implementation("eager")
     with fast_cpu_products(), training_threads(model, pairs, accelerator), _timed(seconds, "train"):
         training = train_and_average(
-            model, tokenizer, pairs, valid, LOOP, accelerator=accelerator, output=folder
+            Training(
+                model=model,
+                tokenizer=tokenizer,
+                pairs_of=lambda _epoch: pairs,
+                valid=valid,
+                output=folder,
+            ),
+            LOOP,
+            accelerator,
         )
         environment = describe_environment()
     if training["stopped_by"] == "interrupt":

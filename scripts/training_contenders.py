@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import (
     MarianConfig,
     MarianMTModel,
+    PreTrainedModel,
     PrinterCallback,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
@@ -40,8 +41,7 @@ def ours(
     config: VanillaTransformerConfig, autocast: Callable[[], AbstractContextManager[None]]
 ) -> Contender:
     """Return our training step."""
-    set_seed(1)
-    model = VanillaTransformerForConditionalGeneration(config).train()
+    model = our_model(config)
     optimizer = torch.optim.Adam(model.parameters(), fused=True, **ADAM)
 
     def train(batches: list[Batch]) -> None:
@@ -54,6 +54,12 @@ def ours(
                 optimizer.zero_grad()
 
     return train
+
+
+def our_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditionalGeneration:
+    """Return our model."""
+    set_seed(1)
+    return VanillaTransformerForConditionalGeneration(config).train()
 
 
 def marian_model(config: VanillaTransformerConfig) -> MarianMTModel:
@@ -108,9 +114,8 @@ def marian(
     return train
 
 
-def trainer(config: VanillaTransformerConfig, *, bf16: bool) -> Contender:
-    """Return the loop of `Seq2SeqTrainer` around Marian; each item of its data is a whole batch."""
-    model = marian_model(config)
+def trainer(model: PreTrainedModel, *, bf16: bool = False, smoothing: float = 0.0) -> Contender:
+    """Return the loop of `Seq2SeqTrainer`; each item of its data is a whole batch."""
 
     def train(batches: list[Batch]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +123,7 @@ def trainer(config: VanillaTransformerConfig, *, bf16: bool) -> Contender:
                 folder,
                 per_device_train_batch_size=1,
                 num_train_epochs=1,
-                label_smoothing_factor=SMOOTHING,
+                label_smoothing_factor=smoothing,
                 bf16=bf16,
                 use_cpu=True,
                 report_to=[],
@@ -140,7 +145,7 @@ def trainer(config: VanillaTransformerConfig, *, bf16: bool) -> Contender:
     return train
 
 
-def with_decoder_inputs(model: MarianMTModel, batch: Batch) -> Batch:
+def with_decoder_inputs(model: PreTrainedModel, batch: Batch) -> Batch:
     """Return a batch as `DataCollatorForSeq2Seq` would."""
     inputs = model.prepare_decoder_input_ids_from_labels(batch["labels"])
     return batch | {"decoder_input_ids": inputs}
@@ -149,8 +154,10 @@ def with_decoder_inputs(model: MarianMTModel, batch: Batch) -> Batch:
 CONTENDERS: dict[str, Callable[[VanillaTransformerConfig], Contender]] = {
     "marian": lambda config: marian(config, nullcontext),
     "marian-bf16": lambda config: marian(config, bf16_autocast),
-    "trainer": lambda config: trainer(config, bf16=False),
-    "trainer-bf16": lambda config: trainer(config, bf16=True),
+    "trainer": lambda config: trainer(marian_model(config), smoothing=SMOOTHING),
+    "trainer-bf16": lambda config: trainer(marian_model(config), bf16=True, smoothing=SMOOTHING),
+    "trainer-ours": lambda config: trainer(our_model(config)),
+    "trainer-ours-bf16": lambda config: trainer(our_model(config), bf16=True),
     "ours": lambda config: ours(config, nullcontext),
     "ours-bf16": lambda config: ours(config, bf16_autocast),
 }

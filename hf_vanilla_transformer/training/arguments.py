@@ -1,8 +1,10 @@
 """What a training run can be told, with the check and the help text of every option."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
+from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.presets import PRESETS, Preset
 
 T = TypeVar("T")
@@ -11,31 +13,48 @@ LIMITS = ("max_steps", "epochs", "max_minutes")
 POSITIVE = (
     *LIMITS,
     *("batch_tokens", "accumulate", "warmup_steps", "learning_rate"),
-    *("save_every", "keep_checkpoints", "max_length"),
+    *("save_every", "keep_checkpoints", "patience"),
 )
+RULES: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "clip_norm": ("positive, or 0 to switch it off", lambda value: value >= 0),
+    "spike_ratio": ("more than 1", lambda value: value > 1),
+    "valid_beams": ("positive, or 0 for the loss alone", lambda value: value >= 0),
+    "seed": ("a whole number from 0 to 2^32 - 1", lambda value: 0 <= value < 2**32),
+}
 
 
-def _option(default: T, help_text: str, metavar: str | None = None) -> T:
+def _option(
+    default: T, help_text: str, metavar: str | None = None, *, aliases: tuple[str, ...] = ()
+) -> T:
     """Declare a field with what the command line's help shows."""
-    return field(default=default, metadata={"help": help_text, "metavar": metavar})
+    metadata = {"help": help_text, "metavar": metavar, "aliases": list(aliases)}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments:
-    """Where a run reads and writes, and which model it trains."""
+    """Where a run reads and writes, and which model it trains.
+
+    Raises:
+        ValueError: Options contradict each other.
+    """
 
     train: list[str] = field(
         metadata={
-            "help": "Training pairs: .tsv or .jsonl files, or a source and a target text file; "
-            "each may be gzipped.",
-            "metavar": "FILE",
+            "help": "Training pairs: .tsv, .csv, .jsonl or .parquet files, a source and a target "
+            "text file, each perhaps gzipped; or a dataset, as a folder, NAME:SPLIT or "
+            "NAME:CONFIG:SPLIT.",
+            "metavar": "CORPUS",
         }
     )
     valid: list[str] = field(
-        metadata={"help": "Validation pairs, in the formats of --train.", "metavar": "FILE"}
+        metadata={"help": "Validation pairs, in the formats of --train.", "metavar": "CORPUS"}
     )
     output: str = field(
-        metadata={"help": "New folder for model/, checkpoints/ and report.json.", "metavar": "DIR"}
+        metadata={
+            "help": "Folder for model/, checkpoints/ and report.json, new except with --resume.",
+            "metavar": "DIR",
+        }
     )
     source_lang: str | None = _option(
         None,
@@ -45,11 +64,21 @@ class RunArguments:
     target_lang: str | None = _option(
         None, "Language code of the target; it also chooses the tokenisation of BLEU.", "CODE"
     )
-    preset: str = _option(
-        "base",
+    preset: str | None = _option(
+        None,
         "Architecture and training numbers: tiny suits small corpora, the others are the rows of "
-        f"the paper's table 3. One of: {', '.join(PRESETS)}.",
+        f"the paper's table 3. One of: {', '.join(PRESETS)}. Left out: base.",
         "NAME",
+    )
+    from_model: str | None = _option(
+        None,
+        "Start from this model and its tokenizer, a saved folder or a name on the Hub, with a "
+        "fresh optimiser. No preset's numbers apply then.",
+        "MODEL",
+        aliases=("--from",),
+    )
+    tokenizer: str | None = _option(
+        None, "Use this tokenizer.json, or the one in this folder, and train none.", "PATH"
     )
     vocab_size: int | None = _option(
         None, "Entries of the shared vocabulary. Left out: the preset's number."
@@ -57,6 +86,91 @@ class RunArguments:
     isolate_han: bool = _option(
         False, "Make every Chinese character a token of its own; helps small Chinese corpora."
     )
+    label_smoothing: float | None = _option(
+        None, "Label smoothing of the training loss. Left out: the preset's or the model's."
+    )
+    track: list[str] | None = _option(
+        None,
+        "Trackers of accelerate to send figures to (tensorboard, wandb, ...), or none. Left out: "
+        "tensorboard if it is installed.",
+        "NAME",
+    )
+    dry_run: bool = _option(
+        False, "Print the training pairs that cleaning would leave out, and why; write nothing."
+    )
+    resume: bool = _option(
+        False, "Go on with the run in --output from its last checkpoint, if it has one."
+    )
+
+    def __post_init__(self) -> None:
+        if self.label_smoothing is not None and not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing={self.label_smoothing} must be from 0 to below 1")
+        for name, why in (
+            ("from_model", "the model brings its own"),
+            ("tokenizer", "it comes with the tokenizer"),
+        ):
+            contradictions = [
+                other for other in CONTRADICTIONS[name] if getattr(self, other) not in (None, False)
+            ]
+            if getattr(self, name) is not None and contradictions:
+                raise ValueError(
+                    f"{_spelt(name)} does not go with {_spelt(contradictions[0])}: {why}; "
+                    "leave one of them out"
+                )
+
+
+CONTRADICTIONS = {
+    "from_model": ("preset", "tokenizer", "vocab_size", "isolate_han"),
+    "tokenizer": ("vocab_size", "isolate_han"),
+}
+
+
+def _spelt(name: str) -> str:
+    """Return the name of an option as the command line has it."""
+    return "--from" if name == "from_model" else f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataArguments:
+    """Which training pairs are used, and how.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+
+    max_length: int = _option(
+        256, "Longest side of a pair in tokens; longer pairs are left out and counted."
+    )
+    max_ratio: float = _option(
+        0.0,
+        "Leave out training pairs one side of which has over so many times the tokens of the "
+        "other; 0 switches the rule off.",
+    )
+    drop_identical: bool = _option(False, "Leave out training pairs with identical sides.")
+    drop_duplicates: bool = _option(False, "Leave out training pairs that were met before.")
+    weights: list[float] | None = _option(
+        None,
+        "How often each training corpus comes in a pass: 3 is each pair three times, 0.5 a random "
+        "half, another one each pass. Left out: 1 for each.",
+        "N",
+    )
+    bpe_dropout: float = _option(
+        0.0, "Share of BPE merges left out at random, anew each pass; 0 switches it off."
+    )
+
+    def __post_init__(self) -> None:
+        self.cleaning(self.max_length)  # refuses what is out of range
+        if not 0 <= self.bpe_dropout < 1:
+            raise ValueError(f"bpe_dropout={self.bpe_dropout} must be at least 0 and below 1")
+
+    def cleaning(self, limit: int) -> Cleaning:
+        """Return the rules, for a model that takes at most `limit` tokens a side."""
+        return Cleaning(
+            max_length=min(self.max_length, limit),
+            max_ratio=self.max_ratio,
+            drop_identical=self.drop_identical,
+            drop_duplicates=self.drop_duplicates,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +183,20 @@ class LoopArguments:
 
     batch_tokens: int = _option(
         4096,
-        "Budget of a batch: at most this many source and this many target tokens, padding "
-        "included. Left out: the preset's number.",
+        "Budget of an update, all processes together: at most this many source and this many "
+        "target tokens, padding included. Left out: the preset's number.",
     )
-    accumulate: int = _option(1, "Batches per update and process.")
+    accumulate: int = _option(
+        1, "Parts in which each process takes its share of an update; more parts, less memory."
+    )
     max_steps: int | None = _option(
         None, "Stop after this many updates. With no end given: the preset's number."
     )
     epochs: int | None = _option(None, "Stop after this many passes over the training pairs.")
     max_minutes: float | None = _option(None, "Stop after this many minutes of training.")
+    patience: int | None = _option(
+        None, "Stop after this many validations in a row without a new best. Left out: never."
+    )
     warmup_steps: int = _option(
         4000,
         "Updates during which the learning rate rises. Left out: the preset's number.",
@@ -88,12 +207,35 @@ class LoopArguments:
         "the paper's, (d_model * warmup_steps)^-0.5.",
     )
     clip_norm: float = _option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
+    spike_ratio: float | None = _option(
+        None,
+        "Stop if the loss is over so many times the mean of the 100 updates before it, after the "
+        "warm-up. Left out: only if it is no finite number.",
+    )
+    precision: Literal["fp32", "bf16", "fp16"] | None = _option(
+        None,
+        "Precision of matrix products; weights stay fp32, and fp16 needs a GPU. Left out: what "
+        "accelerate was configured with, or fp32.",
+    )
+    compile: bool = _option(False, "Compile the model with torch.compile.")
+    gradient_checkpointing: bool = _option(
+        False, "Compute activations again in the backward pass: less memory, more time."
+    )
+    pack: bool = _option(
+        False, "Put several pairs in a row of a batch, apart from each other: less padding."
+    )
     save_every: int = _option(1000, "Validate and save a checkpoint every so many updates.")
     keep_checkpoints: int = _option(
-        5, "Checkpoints to keep; their average becomes the model (the paper: 5 for base)."
+        5,
+        "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
+        "big). The best one is kept as well.",
     )
-    max_length: int = _option(
-        256, "Longest side of a pair in tokens; longer pairs are left out and counted."
+    best_by: Literal["loss", "bleu"] = _option(
+        "loss", "Which validation score tells the best checkpoint."
+    )
+    valid_beams: int = _option(
+        1,
+        "Beams with which the validation pairs are translated for BLEU; 0: measure the loss alone.",
     )
     seed: int = _option(1, "Seed of weights, dropout and batch order.")
 
@@ -102,18 +244,21 @@ class LoopArguments:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value} must be positive")
-        if not self.clip_norm >= 0:
-            raise ValueError(f"clip_norm={self.clip_norm} must be positive, or 0 to switch it off")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed} is not a whole number from 0 to 2^32 - 1")
+        for name, (rule, is_kept) in RULES.items():
+            if getattr(self, name) is not None and not is_kept(getattr(self, name)):
+                raise ValueError(f"{name}={getattr(self, name)} must be {rule}")
+        if self.best_by == "bleu" and not self.valid_beams:
+            raise ValueError("best_by=bleu needs translations: set valid_beams to at least 1")
         if all(getattr(self, name) is None for name in LIMITS):
             raise ValueError(f"training needs an end: set one of {', '.join(LIMITS)}")
 
     @classmethod
-    def with_preset(cls, preset: Preset, options: dict[str, object]) -> "LoopArguments":
+    def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":
         """Fill the options that are None with the preset's numbers, then with the defaults."""
         given = {name: value for name, value in options.items() if value is not None}
-        numbers = {"batch_tokens": preset.batch_tokens, "warmup_steps": preset.warmup_steps}
-        if not given.keys() & set(LIMITS):
-            numbers["max_steps"] = preset.train_steps
+        numbers: dict[str, object] = {}
+        if preset is not None:
+            numbers = {"batch_tokens": preset.batch_tokens, "warmup_steps": preset.warmup_steps}
+            if not given.keys() & set(LIMITS):
+                numbers["max_steps"] = preset.train_steps
         return cls(**numbers | given)

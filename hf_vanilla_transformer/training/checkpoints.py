@@ -1,5 +1,6 @@
-"""Save model folders atomically, keep the last ones, and average their weights."""
+"""Save model folders atomically, keep the last ones and the best, and average their weights."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,26 +11,60 @@ from torch import Tensor
 
 from hf_vanilla_transformer.writing import write_folder
 
+NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 STEP_FOLDER = re.compile(r"step-(\d+)")
 
 
 def save_checkpoint(
-    save: Callable[[Path], None], root: str | Path, *, step: int, keep: int
+    save: Callable[[Path], None], root: str | Path, *, step: int, keep: int, best: int | None = None
 ) -> Path:
-    """Save one model folder as `root/step-<step>` and delete all but the last `keep`.
+    """Save one model folder as `root/step-<step>`; delete all but the last `keep` and the best.
+
+    A kill at any instant, or a power failure, leaves the old checkpoints or the new one.
 
     Args:
         save: Writes model and tokenizer into the folder that it is given.
         root: Folder of the checkpoints.
         step: Number of the update after which the weights were taken.
         keep: How many checkpoints remain, this one included.
+        best: Step of the best checkpoint, which remains and which `root/best` points at.
+
+    Raises:
+        OSError: It cannot be written; earlier checkpoints are as they were.
     """
-    folder = Path(root) / f"step-{step:08d}"
-    with write_folder(folder) as unfinished:
-        save(unfinished)
+    root = Path(root)
+    folder = root / f"step-{step:08d}"
+    try:
+        with write_folder(folder) as unfinished:
+            save(unfinished)
+            _flush_files(unfinished)
+        _flush(root)
+    except Exception as error:  # on a full disk torch and safetensors raise errors of their own
+        raise OSError(
+            f"the checkpoint of step {step} could not be written ({error}); earlier ones in {root} "
+            "are whole: see to the disk, then go on with --resume"
+        ) from error
+    best_folder = None if best is None else root / f"step-{best:08d}"
     for old in list_checkpoints(root)[:-keep]:
-        shutil.rmtree(old)
+        if old != best_folder:
+            remove_checkpoint(old)
+    if best_folder is not None and best_folder.is_dir():
+        _point_at(root / "best", best_folder.name)
     return folder
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Delete a checkpoint so that a kill leaves none with half of its files."""
+    hidden = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(hidden, ignore_errors=True)
+    folder.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def remove_leftovers(root: str | Path) -> None:
+    """Delete what a killed run was about to write or to delete."""
+    for path in Path(root).glob(".step-*"):
+        shutil.rmtree(path)
 
 
 def list_checkpoints(root: str | Path) -> list[Path]:
@@ -73,10 +108,32 @@ def average_checkpoints(checkpoints: Sequence[str | Path], output: str | Path) -
         shutil.copytree(
             checkpoints[-1],
             unfinished,
-            ignore=shutil.ignore_patterns("*.safetensors", "*.safetensors.index.json"),
+            ignore=shutil.ignore_patterns(*NOT_AVERAGED),
             dirs_exist_ok=True,
         )
         save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
+
+
+def _point_at(link: Path, name: str) -> None:
+    """Let a symbolic link point at a sibling."""
+    unfinished = link.with_name(f".{link.name}.new")
+    unfinished.unlink(missing_ok=True)
+    unfinished.symlink_to(name)
+    unfinished.replace(link)
+
+
+def _flush_files(folder: Path) -> None:
+    """Have the disk write down a folder and everything in it."""
+    for path in (*folder.rglob("*"), folder):
+        _flush(path)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:

@@ -1,107 +1,89 @@
 """Train a sequence-to-sequence model with Accelerate, exactly, on one or several processes.
 
-An update takes `accumulate` batches from every process. Its loss is the sum over the target
-tokens of all of them divided by their number, so gradients do not depend on how batches are
-dealt out.
+The loss of an update is the sum over the target tokens of all processes and accumulation steps,
+divided by their number, so gradients do not depend on how the update is dealt out.
 """
 
-import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event
-from typing import NamedTuple
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import set_seed
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from hf_vanilla_transformer.data.batching import token_budget_batches
-from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.model.compat import recompute_activations
 from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.interrupt import finish_on_interrupt
-from hf_vanilla_transformer.training.progress import Progress
+from hf_vanilla_transformer.training.interrupt import finish_on_signal
+from hf_vanilla_transformer.training.loss_watch import LossWatch, name_worst_pairs
+from hf_vanilla_transformer.training.progress import Progress, perplexity
+from hf_vanilla_transformer.training.run_state import RunState, Validation
+from hf_vanilla_transformer.training.saved_state import SavedState
 from hf_vanilla_transformer.training.schedule import learning_rate, paper_peak
-from hf_vanilla_transformer.training.validation import (
-    Validation,
-    share_of,
-    tensors_of,
-    validation_loss,
+from hf_vanilla_transformer.training.updates import (
+    PairsOfEpoch,
+    Share,
+    Update,
+    packed_collator,
+    pair_collator,
+    plan_updates,
+    seed_of_update,
 )
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-9}  # Vaswani et al. 2017, §5.3
+TRACK_EVERY = 10
+COMPILED = "_orig_mod."  # what torch.compile puts before the names of tensors
 
 
-class Update(NamedTuple):
-    """The batches of one update, all processes together, and the epoch they come from."""
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint is written from.
 
-    epoch: int
-    batches: list[list[int]]
+    Attributes:
+        model: The model without what Accelerate put around it.
+        weights: Its tensors, complete on the main process also where processes share them out.
+        optimizer: State of the optimiser, and of the loss scaler of fp16.
+        state: How far the run has come.
+    """
 
-
-@dataclass
-class TrainingResult:
-    """What the loop did."""
-
-    steps: int = 0
-    epochs: int = 0
-    """Passes over the training pairs that were begun."""
-    seconds: float = 0.0
-    tokens: int = 0
-    """Source and target tokens trained on, of all processes."""
-    stopped_by: str = "epochs"
-    """What ended the run: "epochs", "max_steps", "max_minutes" or "interrupt"."""
-    validations: list[Validation] = field(default_factory=list)
+    model: PreTrainedModel
+    weights: dict[str, Tensor]
+    optimizer: dict[str, object]
+    state: RunState
 
 
 def train(
     model: PreTrainedModel,
-    pairs: EncodedPairs,
-    valid: EncodedPairs,
+    pairs_of: PairsOfEpoch,
     arguments: LoopArguments,
     *,
     accelerator: Accelerator,
-    save: Callable[[PreTrainedModel, int], None],
-) -> TrainingResult:
-    """Train `model` in place until the first limit, or until an interrupt.
+    validate: Callable[[nn.Module, int], Validation],
+    save: Callable[[Snapshot], None],
+    saved: SavedState | None = None,
+) -> RunState:
+    """Train `model` in place until the first limit, or until SIGINT or SIGTERM.
 
     Seeds the random numbers of the process. Every `save_every` updates, and at the end, it
-    measures the validation loss and calls `save` on the main process.
+    validates and calls `save` on the main process.
 
     Args:
-        model: A model whose `forward` honours `num_items_in_batch`.
-        pairs: Training pairs.
-        valid: Validation pairs.
+        model: A model whose `forward` honours `num_items_in_batch`; after a resume, with the
+            weights of the checkpoint.
+        pairs_of: Returns the training pairs of a pass, given its number.
         arguments: Numbers of the run.
         accelerator: Where it runs.
-        save: Saves the model, given the number of the last update.
+        validate: Scores the model, given the number of the last update; called on every process.
+        save: Writes a checkpoint.
+        saved: Where the run goes on from, None for its beginning.
 
     Raises:
-        ArithmeticError: The loss is no longer finite.
+        ArithmeticError: The loss is no longer finite, or it spiked.
     """
-    set_seed(arguments.seed, device_specific=True)
-    return _Loop(model, pairs, valid, arguments, accelerator, save).run()
-
-
-def plan_updates(
-    lengths: Sequence[tuple[int, int]], arguments: LoopArguments, processes: int
-) -> Iterator[Update]:
-    """Yield the batches of every update; without `arguments.epochs` there is no end.
-
-    Args:
-        lengths: Tokens of source and target of every training pair.
-        arguments: `batch_tokens`, `accumulate`, `epochs` and `seed` decide.
-        processes: How many processes share the work.
-    """
-    width = arguments.accumulate * processes
-    for epoch in itertools.count() if arguments.epochs is None else range(arguments.epochs):
-        batches = token_budget_batches(
-            lengths, batch_tokens=arguments.batch_tokens, seed=arguments.seed, epoch=epoch
-        )
-        for start in range(0, len(batches), width):
-            yield Update(epoch, batches[start : start + width])
+    loop = _Loop(model, arguments, accelerator, saved)
+    return loop.run(pairs_of, validate, save)
 
 
 class _Loop:
@@ -110,83 +92,122 @@ class _Loop:
     def __init__(
         self,
         model: PreTrainedModel,
-        pairs: EncodedPairs,
-        valid: EncodedPairs,
         arguments: LoopArguments,
         accelerator: Accelerator,
-        save: Callable[[PreTrainedModel, int], None],
+        saved: SavedState | None,
     ) -> None:
-        self.pairs, self.valid, self.lengths = pairs, valid, pairs.lengths
-        self.arguments, self.accelerator, self.save = arguments, accelerator, save
-        self.pad_token_id = model.config.pad_token_id
+        self.arguments, self.accelerator = arguments, accelerator
+        self.state = RunState() if saved is None else saved.state
+        make_collator = packed_collator if arguments.pack else pair_collator
+        self.collate = make_collator(model.config)
         self.peak_rate = arguments.learning_rate or paper_peak(
             d_model=model.config.d_model, warmup_steps=arguments.warmup_steps
         )
+        if arguments.gradient_checkpointing:
+            recompute_activations(model)
         optimizer = torch.optim.Adam(model.parameters(), lr=self.peak_rate, **ADAM)
         self.model, self.optimizer = accelerator.prepare(model.train(), optimizer)
-        self.progress = Progress(max_steps=arguments.max_steps, max_minutes=arguments.max_minutes)
-        self.result = TrainingResult()
-
-    def run(self) -> TrainingResult:
-        """Train to the end."""
-        result = self.result
-        updates = plan_updates(self.lengths, self.arguments, self.accelerator.num_processes)
-        with finish_on_interrupt() as interrupted:
-            for update in updates:
-                result.steps += 1
-                result.epochs = update.epoch + 1
-                if limit := self._update(update.batches, interrupted):
-                    result.stopped_by = limit
-                    break
-                if result.steps % self.arguments.save_every == 0:
-                    self._checkpoint()
-        if not result.validations or result.validations[-1].step != result.steps:
-            self._checkpoint()
-        result.seconds = self.progress.seconds
-        self.progress.note(f"training ended after step {result.steps}: {result.stopped_by}")
-        return result
-
-    def _update(self, batches: list[list[int]], interrupted: Event) -> str | None:
-        """Change the weights once; return the name of a limit that was reached."""
-        rate = learning_rate(
-            self.result.steps, peak=self.peak_rate, warmup_steps=self.arguments.warmup_steps
+        if saved is not None:
+            self._load_optimizer(saved.optimizer())
+        self.progress = Progress(
+            max_steps=arguments.max_steps,
+            max_minutes=arguments.max_minutes,
+            seconds_before=self.state.seconds,
+            steps_before=self.state.steps,
         )
+        self.watch = LossWatch(
+            spike_ratio=arguments.spike_ratio, warmup_steps=arguments.warmup_steps
+        )
+
+    def run(
+        self,
+        pairs_of: PairsOfEpoch,
+        validate: Callable[[nn.Module, int], Validation],
+        save: Callable[[Snapshot], None],
+    ) -> RunState:
+        """Train to the end."""
+        state = self.state
+        state.stopped_by = ""
+
+        def checkpoint() -> None:
+            with self.progress.paused():
+                self._validate(validate)
+                self._save(save)
+
+        state.stopped_by = limit_reached(state, self.arguments) or self._train(pairs_of, checkpoint)
+        if not state.validations or state.validations[-1].step != state.steps:
+            checkpoint()
+        self.progress.note(f"training ended after step {state.steps}: {state.stopped_by}")
+        return state
+
+    def _train(self, pairs_of: PairsOfEpoch, checkpoint: Callable[[], None]) -> str:
+        """Update the weights until a limit is reached; return its name."""
+        state = self.state
+        updates = plan_updates(
+            pairs_of, self.arguments, self.accelerator, collate=self.collate, state=state
+        )
+        with finish_on_signal() as interrupted:
+            for update in updates:
+                is_interrupted, is_over = self._update(update, interrupted)
+                state.epoch, state.batch = update.next_epoch, update.next_batch
+                state.seconds = self.progress.seconds
+                if is_interrupted:
+                    return "interrupt"
+                if is_over:
+                    return "max_minutes"
+                if state.steps == self.arguments.max_steps:
+                    return "max_steps"
+                if state.steps % self.arguments.save_every == 0:
+                    checkpoint()
+                    if limit := limit_reached(state, self.arguments):
+                        return limit
+        return "epochs"
+
+    def _update(self, update: Update, interrupted: Event) -> tuple[bool, bool]:
+        """Change the weights once; return whether to stop for a signal, and for the time."""
+        share, step = update.share, self.state.steps + 1
+        rate = learning_rate(step, peak=self.peak_rate, warmup_steps=self.arguments.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        losses = self._accumulate_gradients(share, step)
         loss, is_interrupted, is_over = self._sum_over_processes(
-            self._accumulate_gradients(batches),
-            float(interrupted.is_set()),
-            float(self.progress.is_over),
+            losses.sum().item(), float(interrupted.is_set()), float(self.progress.is_over)
         )
-        if not math.isfinite(loss):
+        if fault := self.watch.fault(loss, step):
             raise ArithmeticError(
-                f"the loss is {loss} at step {self.result.steps}; lower learning_rate or raise "
-                "warmup_steps (checkpoints saved so far are kept)"
+                f"{fault}, highest in {name_worst_pairs(losses, update, self.accelerator)}; look "
+                "at these pairs, or go on from the last checkpoint with --resume and a lower "
+                "learning_rate"
             )
         if self.arguments.clip_norm:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.arguments.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        tokens = sum(sum(self.lengths[index]) for batch in batches for index in batch)
-        self.result.tokens += tokens
-        self.progress.update(self.result.steps, loss=loss, rate=rate, tokens=tokens)
-        return self._limit(bool(is_interrupted), bool(is_over))
+        self.state.steps = step
+        self.state.tokens += share.tokens
+        self.progress.update(step, loss=loss, rate=rate, tokens=share.tokens, waste=share.waste)
+        if step % TRACK_EVERY == 0:
+            self._track(training_loss=loss, learning_rate=rate, padding_waste=share.waste)
+        return bool(is_interrupted), bool(is_over)
 
-    def _accumulate_gradients(self, batches: list[list[int]]) -> float:
-        """Add up this process's gradients; return its share of the loss per target token."""
-        processes = self.accelerator.num_processes
-        target_tokens = sum(self.lengths[index][1] for batch in batches for index in batch)
-        shares = share_of(batches, self.accelerator)
-        total = torch.zeros((), device=self.accelerator.device)
-        for number, batch in enumerate(shares, start=1):
-            is_last = number == len(shares)
-            with nullcontext() if is_last else self.accelerator.no_sync(self.model):
-                tensors = tensors_of(batch, self.pairs, self.accelerator, self.pad_token_id)
-                loss = self.model(**tensors, num_items_in_batch=target_tokens).loss
+    def _accumulate_gradients(self, share: Share, step: int) -> Tensor:
+        """Add up this process's gradients; return its parts' shares of the loss per token."""
+        accelerator = self.accelerator
+        torch.manual_seed(seed_of_update(self.arguments.seed, step, accelerator.process_index))
+        losses = []
+        for number, tensors in enumerate(share.tensors, start=1):
+            is_last = number == len(share.tensors)
+            with nullcontext() if is_last else accelerator.no_sync(self.model):
+                on_device = {
+                    name: tensor.to(accelerator.device, non_blocking=True)
+                    for name, tensor in tensors.items()
+                }
+                target_tokens = torch.tensor(share.target_tokens)
+                loss = self.model(**on_device, num_items_in_batch=target_tokens).loss
                 # Data-parallel training averages gradients over processes; the sum is meant.
-                self.accelerator.backward(loss * processes)
-            total += loss.detach()
-        return total.item()
+                accelerator.backward(loss * accelerator.num_processes)
+            losses.append(loss.detach())
+        return torch.stack(losses)
 
     def _sum_over_processes(self, *values: float) -> list[float]:
         """Return the sums of numbers of all processes, so that all decide alike."""
@@ -196,26 +217,52 @@ class _Loop:
             torch.tensor(values, device=self.accelerator.device)
         ).tolist()
 
-    def _limit(self, is_interrupted: bool, is_over: bool) -> str | None:
-        """Return the name of the limit that ends the run now, if one does."""
-        if is_interrupted:
-            return "interrupt"
-        if self.result.steps == self.arguments.max_steps:
-            return "max_steps"
-        return "max_minutes" if is_over else None
+    def _validate(self, validate: Callable[[nn.Module, int], Validation]) -> None:
+        """Score the model, and note it."""
+        validation = validate(self.model, self.state.steps)
+        self.state.validations.append(validation)
+        self.progress.note(str(validation))
+        bleu = {} if validation.bleu is None else {"validation_bleu": validation.bleu}
+        self._track(validation_loss=validation.loss, **bleu)
 
-    def _checkpoint(self) -> None:
-        """Measure the validation loss and save."""
-        with self.progress.paused():
-            loss = validation_loss(
-                self.model, self.valid, self.accelerator, pad_token_id=self.pad_token_id
-            )
-            validation = Validation(self.result.steps, loss)
-            self.result.validations.append(validation)
-            self.progress.note(
-                f"step {validation.step}: validation loss {loss:.4f}, "
-                f"perplexity {validation.perplexity:.3f}"
-            )
-            if self.accelerator.is_main_process:
-                self.save(self.accelerator.unwrap_model(self.model), validation.step)
-            self.accelerator.wait_for_everyone()
+    def _save(self, save: Callable[[Snapshot], None]) -> None:
+        """Hand what a checkpoint needs to the main process, while the others wait."""
+        weights = {
+            name.removeprefix(COMPILED): tensor
+            # Every process takes part.
+            for name, tensor in self.accelerator.get_state_dict(self.model).items()
+        }
+        model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+        if self.accelerator.is_main_process:
+            scaler = self.accelerator.scaler
+            optimizer = {
+                "optimizer": self.optimizer.state_dict(),
+                "scaler": None if scaler is None else scaler.state_dict(),
+            }
+            save(Snapshot(model, weights, optimizer, self.state))
+        self.accelerator.wait_for_everyone()
+
+    def _load_optimizer(self, content: dict[str, object]) -> None:
+        """Continue with the optimiser of a checkpoint."""
+        self.optimizer.load_state_dict(content["optimizer"])
+        if self.accelerator.scaler is not None and content["scaler"] is not None:
+            self.accelerator.scaler.load_state_dict(content["scaler"])
+
+    def _track(self, **figures: float) -> None:
+        """Send figures to the trackers, if there are any."""
+        for kind in ("training", "validation"):
+            if f"{kind}_loss" in figures:
+                figures[f"{kind}_perplexity"] = perplexity(figures[f"{kind}_loss"])
+        self.accelerator.log(figures, step=self.state.steps)
+
+
+def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
+    """Return the name of a limit that a run has come to, if it has."""
+    limits = {
+        "max_steps": state.steps >= (arguments.max_steps or torch.inf),
+        "epochs": state.epoch >= (arguments.epochs or torch.inf),
+        "max_minutes": state.seconds >= 60 * (arguments.max_minutes or torch.inf),
+        "patience": state.validations_since_best(arguments.best_by)
+        >= (arguments.patience or torch.inf),
+    }
+    return next((name for name, is_reached in limits.items() if is_reached), None)

@@ -1,6 +1,7 @@
 """Show how training goes: a line that changes on a terminal, now and then a log line elsewhere."""
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -21,25 +22,36 @@ class Window:
 
     began: float
     loss: float = 0.0
+    waste: float = 0.0
     updates: int = 0
     tokens: int = 0
 
 
 class Progress:
-    """Report step, loss, learning rate, tokens/s and remaining time.
+    """Report step, loss, perplexity, learning rate, tokens/s, padding and remaining time.
 
     Loss is the training loss per target token, averaged over the updates since the last line,
-    with label smoothing and dropout, so a validation loss is not comparable with it. Tokens are
-    source plus target, without padding, of all processes.
+    with label smoothing and dropout, so a validation loss is not comparable with it; perplexity is
+    e to it. Tokens are source plus target, without padding, of all processes.
     """
 
-    def __init__(self, *, max_steps: int | None, max_minutes: float | None) -> None:
+    def __init__(
+        self,
+        *,
+        max_steps: int | None,
+        max_minutes: float | None,
+        seconds_before: float = 0.0,
+        steps_before: int = 0,
+    ) -> None:
         """Begin to count.
 
         Args:
             max_steps: Update at which training ends, None if unknown.
             max_minutes: Minutes after which it ends, None if unlimited.
+            seconds_before: Seconds that the run took before it was resumed.
+            steps_before: Updates that it made before.
         """
+        self.seconds_before, self.steps_before = seconds_before, steps_before
         self.max_steps = max_steps
         self.max_seconds = None if max_minutes is None else 60 * max_minutes
         self.is_terminal = sys.stderr.isatty() and PartialState().is_main_process
@@ -48,15 +60,15 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Seconds since training began."""
-        return time.monotonic() - self.began
+        """Seconds that training has taken, those before it was resumed included."""
+        return self.seconds_before + time.monotonic() - self.began
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up."""
         return self.max_seconds is not None and self.seconds >= self.max_seconds
 
-    def update(self, step: int, *, loss: float, rate: float, tokens: int) -> None:
+    def update(self, step: int, *, loss: float, rate: float, tokens: int, waste: float) -> None:
         """Count one update, and show a line if it is time.
 
         Args:
@@ -64,9 +76,11 @@ class Progress:
             loss: Its loss per target token.
             rate: Its learning rate.
             tokens: Its source and target tokens.
+            waste: Share of padding in its batches.
         """
         window = self.window
         window.loss += loss
+        window.waste += waste
         window.updates += 1
         window.tokens += tokens
         elapsed = time.monotonic() - window.began
@@ -91,19 +105,20 @@ class Progress:
 
     def _line(self, step: int, rate: float, elapsed: float) -> str:
         """Return the figures of the current window as text."""
-        loss = self.window.loss / self.window.updates
+        loss, waste = (x / self.window.updates for x in (self.window.loss, self.window.waste))
         total = "" if self.max_steps is None else f"/{self.max_steps}"
         return (
-            f"step {step}{total}  training loss {loss:.3f}  "
+            f"step {step}{total}  training loss {loss:.3f}  perplexity {perplexity(loss):.4g}  "
             f"rate {rate:.2e}  {self.window.tokens / max(elapsed, 1e-9):,.0f} tokens/s  "
-            f"{_clock(self._remaining(step))} left"
+            f"padding {waste:.0%}  {_clock(self._remaining(step))} left"
         )
 
     def _remaining(self, step: int) -> float | None:
         """Estimate the seconds until the nearest limit, None without one."""
         limits = []
         if self.max_steps is not None:
-            limits.append(self.seconds / step * (self.max_steps - step))
+            seconds_each = (self.seconds - self.seconds_before) / (step - self.steps_before)
+            limits.append(seconds_each * (self.max_steps - step))
         if self.max_seconds is not None:
             limits.append(max(self.max_seconds - self.seconds, 0.0))
         return min(limits, default=None)
@@ -115,6 +130,11 @@ class Progress:
             sys.stderr.flush()
         else:
             logger.info(line)
+
+
+def perplexity(loss: float) -> float:
+    """Return e to a loss."""
+    return math.exp(min(loss, 700.0))
 
 
 def _clock(seconds: float | None) -> str:

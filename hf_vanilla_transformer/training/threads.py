@@ -19,7 +19,11 @@ SAMPLE_PAIRS = 64
 
 @contextmanager
 def training_threads(
-    model: PreTrainedModel, pairs: EncodedPairs, accelerator: Accelerator
+    model: PreTrainedModel,
+    pairs: EncodedPairs,
+    accelerator: Accelerator,
+    *,
+    threads: int | None = None,
 ) -> Iterator[None]:
     """Run the block with the number of CPU threads that trains `model` soonest.
 
@@ -30,18 +34,20 @@ def training_threads(
         model: The model, in training mode.
         pairs: Training pairs, of which a few are tried.
         accelerator: Where training will run.
+        threads: Take this number, which a resumed run began with: sums may differ in their last
+            digits with it. None means that it is to be found.
     """
     if accelerator.device.type != "cpu" or accelerator.num_processes > 1:
         yield
         return
-    sources, targets = pairs.sources[:SAMPLE_PAIRS], pairs.targets[:SAMPLE_PAIRS]
-    sample = collate_pairs(sources, targets, model.config.pad_token_id)
+    sample = pairs.fetch(range(min(len(pairs), SAMPLE_PAIRS)))
+    batch = collate_pairs(*sample, model.config.pad_token_id)
 
     def work() -> None:
-        model(**sample).loss.backward()
+        model(**batch).loss.backward()
         model.zero_grad()
 
-    with fastest_threads(work):
+    with fastest_threads(work) if threads is None else _fixed_threads(threads):
         yield
 
 
@@ -60,11 +66,20 @@ def fastest_threads(work: Callable[[], object]) -> Iterator[int]:
     most = min(available, MOST_THREADS)
     numbers = [number for number in (1, 2, 4, 8) if number < most] + [most]
     fastest = min(numbers, key=lambda number: _seconds(work, number)) if most > 1 else 1
-    torch.set_num_threads(fastest)
-    try:
+    torch.set_num_threads(available)
+    with _fixed_threads(fastest):
         yield fastest
+
+
+@contextmanager
+def _fixed_threads(threads: int) -> Iterator[int]:
+    """Run the block with a number of threads; restore it after."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield threads
     finally:
-        torch.set_num_threads(available)
+        torch.set_num_threads(before)
 
 
 def _seconds(work: Callable[[], object], threads: int) -> float:

@@ -18,12 +18,37 @@ from hf_vanilla_transformer.training.arguments import LoopArguments, RunArgument
         ("learning_rate", float("nan")),
         ("save_every", 0),
         ("keep_checkpoints", 0),
+        ("patience", 0),
         ("clip_norm", -1.0),
+        ("valid_beams", -1),
     ],
 )
 def test_a_number_out_of_range_is_named_with_its_value(name, value):
     with pytest.raises(ValueError, match=f"{name}={value} must be positive"):
         LoopArguments(**{"max_steps": 1, name: value})
+
+
+def test_other_rules_are_told():
+    with pytest.raises(ValueError, match="spike_ratio=1.0 must be more than 1"):
+        LoopArguments(max_steps=1, spike_ratio=1.0)
+    with pytest.raises(ValueError, match="best_by=bleu needs translations"):
+        LoopArguments(max_steps=1, best_by="bleu", valid_beams=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"from_model": "m", "preset": "base"}, "--from does not go with --preset"),
+        ({"from_model": "m", "tokenizer": "t"}, "--from does not go with --tokenizer"),
+        ({"from_model": "m", "vocab_size": 9}, "--from does not go with --vocab-size"),
+        ({"from_model": "m", "isolate_han": True}, "--from does not go with --isolate-han"),
+        ({"tokenizer": "t", "vocab_size": 9}, "--tokenizer does not go with --vocab-size"),
+        ({"label_smoothing": 1.0}, "label_smoothing=1.0 must be from 0 to below 1"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        RunArguments(train=["a"], valid=["b"], output="c", **options)
 
 
 def test_training_without_an_end_is_refused():
@@ -37,6 +62,8 @@ def test_a_preset_fills_what_was_not_given():
     assert (base.max_steps, base.warmup_steps, base.batch_tokens) == (100_000, 4000, 25_000)
     given = LoopArguments.with_preset(PRESETS["base"], options | {"epochs": 2, "warmup_steps": 7})
     assert (given.max_steps, given.epochs, given.warmup_steps) == (None, 2, 7)
+    fine_tuned = LoopArguments.with_preset(None, options | {"epochs": 2})
+    assert (fine_tuned.max_steps, fine_tuned.batch_tokens) == (None, 4096)
 
 
 def test_every_option_has_a_help_text():

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -6,6 +8,7 @@ from hf_vanilla_transformer.training.checkpoints import (
     average_checkpoints,
     average_weights,
     list_checkpoints,
+    remove_leftovers,
     save_checkpoint,
 )
 
@@ -41,6 +44,38 @@ def test_a_failed_save_leaves_the_earlier_checkpoints_alone(tmp_path):
     assert (tmp_path / "step-00000001" / "f").read_text() == "good"
 
 
+def test_the_best_checkpoint_outlives_the_last_ones(tmp_path):
+    def write(folder):
+        (folder / "f").write_text(folder.name)
+
+    for step, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2)):
+        save_checkpoint(write, tmp_path, step=step, keep=2, best=best)
+    kept = ["step-00000002", "step-00000004", "step-00000005"]
+    assert [path.name for path in list_checkpoints(tmp_path)] == kept
+    assert (tmp_path / "best").resolve() == tmp_path / "step-00000002"
+    save_checkpoint(write, tmp_path, step=6, keep=2, best=6)
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["step-00000005", "step-00000006"]
+    assert (tmp_path / "best").resolve() == tmp_path / "step-00000006"
+
+
+def test_a_disk_that_is_full_is_told_with_what_is_left(tmp_path):
+    save_checkpoint(lambda folder: (folder / "f").write_text("good"), tmp_path, step=1, keep=1)
+
+    def fill(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"step 2 could not .*No space left.*whole.*--resume"):
+        save_checkpoint(fill, tmp_path, step=2, keep=1)
+
+
+def test_leftovers_of_a_kill_are_cleared_away(tmp_path):
+    save_checkpoint(lambda folder: (folder / "f").write_text("good"), tmp_path, step=1, keep=1)
+    (tmp_path / ".step-00000002.new").mkdir()
+    (tmp_path / ".step-00000002.new" / "half").touch()
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+
 def test_the_average_is_the_mean_in_the_dtype_of_the_checkpoints(tmp_path):
     values = torch.tensor([[1.0, 2.0], [4.0, 8.0], [1.0, -1.0]])
     folders = [save_weights(tmp_path / str(i), w=row) for i, row in enumerate(values)]
@@ -65,12 +100,13 @@ def test_an_averaged_folder_is_a_model_that_loads(tiny_model, tmp_path):
     models = [tiny_model(seed=seed) for seed in range(2)]
     for seed, model in enumerate(models):
         model.save_pretrained(tmp_path / str(seed))
+    saved = {path.name for path in (tmp_path / "0").iterdir()}
+    (tmp_path / "1" / "training_state").mkdir()
     average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "average")
     average = type(models[0]).from_pretrained(tmp_path / "average")
     for name, parameter in average.named_parameters():
         mean = (models[0].get_parameter(name) + models[1].get_parameter(name)) / 2
         torch.testing.assert_close(parameter, mean)
-    saved = {path.name for path in (tmp_path / "0").iterdir()}
     assert {path.name for path in (tmp_path / "average").iterdir()} == saved
     assert len(load_file(tmp_path / "average" / "model.safetensors")) == len(
         load_file(tmp_path / "0" / "model.safetensors")

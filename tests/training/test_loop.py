@@ -2,48 +2,21 @@ import copy
 import logging
 import math
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
-from accelerate import Accelerator
+from copying import copying_pairs, numbers, run
 from torch.nn import functional
 
+from hf_vanilla_transformer.data.batching import epoch_batches
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training import loop, validation
-from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.loop import plan_updates, train
+from hf_vanilla_transformer.training import loop, loss_watch
 from hf_vanilla_transformer.training.schedule import learning_rate
-from hf_vanilla_transformer.training.validation import validation_loss
-
-EOS = 3
-
-
-def copying_pairs(count=24, seed=0):
-    """Pairs of 1 to 9 tokens whose target repeats the source."""
-    generator = torch.Generator().manual_seed(seed)
-    rows = []
-    for _ in range(count):
-        length = int(torch.randint(1, 9, (1,), generator=generator))
-        rows.append(torch.randint(4, 14, (length,), generator=generator).tolist() + [EOS])
-    return EncodedPairs(rows, [list(row) for row in rows], blank=0, too_long=0)
-
-
-def numbers(**given):
-    return LoopArguments(
-        **{"batch_tokens": 40, "max_steps": 3, "warmup_steps": 2, "learning_rate": 1e-2} | given
-    )
-
-
-def run(model, arguments, pairs=None, save=lambda model, step: None):
-    pairs = pairs or copying_pairs()
-    return train(model, pairs, pairs, arguments, accelerator=Accelerator(cpu=True), save=save)
 
 
 def summed_loss(model, pairs, label_smoothing):
-    batch = collate_pairs(pairs.sources, pairs.targets, 0)
+    batch = collate_pairs(*pairs.fetch(range(len(pairs))), 0)
     logits = model(batch["input_ids"], batch["attention_mask"], labels=batch["labels"]).logits
     return functional.cross_entropy(
         logits.flatten(0, 1),
@@ -59,12 +32,11 @@ def plain_descent(parameters, lr, betas, eps):
 
 
 # https://github.com/huggingface/transformers/issues/37766
-@pytest.mark.parametrize("split", [(1000, 1), (20, 50)], ids=["one batch", "many batches"])
+@pytest.mark.parametrize("accumulate", [1, 5])
 @pytest.mark.parametrize("optimizer", ["Adam", "SGD"])
 def test_updates_equal_plain_full_batch_steps_however_the_batch_is_split(
-    tiny_model, monkeypatch, split, optimizer
+    tiny_model, monkeypatch, accumulate, optimizer
 ):
-    batch_tokens, accumulate = split
     pairs = copying_pairs()
     model = tiny_model(label_smoothing=0.1)
     plain = copy.deepcopy(model)  # in evaluation mode, where logits are returned
@@ -73,19 +45,15 @@ def test_updates_equal_plain_full_batch_steps_however_the_batch_is_split(
     if optimizer == "SGD":
         oracle, clip_norm = torch.optim.SGD(plain.parameters()), 0.0
         monkeypatch.setattr(torch.optim, "Adam", plain_descent)
-    arguments = numbers(
-        batch_tokens=batch_tokens,
-        accumulate=accumulate,
-        max_steps=None,
-        epochs=4,
-        clip_norm=clip_norm,
+    run(
+        model,
+        numbers(
+            batch_tokens=1000, accumulate=accumulate, max_steps=None, epochs=4, clip_norm=clip_norm
+        ),
+        pairs,
     )
-    updates = list(plan_updates(pairs.lengths, arguments, 1))
-    assert len(updates) == 4
-    assert (len(updates[0].batches) > 3) == (accumulate > 1)
-    run(model, arguments, pairs)
 
-    tokens = sum(map(len, pairs.targets))
+    tokens = pairs.lengths[:, 1].sum()
     for step in range(1, 5):
         oracle.param_groups[0]["lr"] = learning_rate(step, peak=1e-2, warmup_steps=2)
         (summed_loss(plain, pairs, 0.1) / tokens).backward()
@@ -95,95 +63,43 @@ def test_updates_equal_plain_full_batch_steps_however_the_batch_is_split(
     assert_same_weights(model, plain, tolerance=2e-4 if optimizer == "Adam" else 1e-5)
 
 
+# https://github.com/huggingface/transformers/issues/37766
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_all_target_tokens_divided_by_their_number(
+    tiny_model, monkeypatch, accumulate, smoothing
+):
+    rows = [[4, 3], [5, 3], [6] * 9 + [3], [7] * 9 + [3]]
+    pairs = EncodedPairs.from_ids([[4, 3]] * 4, rows)
+    model = tiny_model(label_smoothing=smoothing)
+    expected = summed_loss(model, pairs, smoothing).item() / 24
+    losses = []
+    monkeypatch.setattr(loop.Progress, "update", lambda self, step, loss, **_: losses.append(loss))
+    run(model, numbers(batch_tokens=100, accumulate=accumulate, max_steps=1), pairs)
+    assert losses == [pytest.approx(expected, rel=1e-5)]
+
+
 def assert_same_weights(model, expected, tolerance):
     for name, parameter in expected.named_parameters():
         difference = (model.get_parameter(name) - parameter).norm() / parameter.norm()
         assert difference < tolerance, name
 
 
-TWO_PROCESSES = """
-import sys
-import torch
-from accelerate import Accelerator
-from hf_vanilla_transformer import VanillaTransformerForConditionalGeneration
-from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.loop import train
-
-folder = sys.argv[1]
-torch.set_num_threads(1)
-torch.optim.Adam = lambda parameters, lr, betas, eps: torch.optim.SGD(parameters, lr=lr)
-pairs, options = torch.load(f"{folder}/run.pt", weights_only=False)
-accelerator = Accelerator(cpu=True)
-model = VanillaTransformerForConditionalGeneration.from_pretrained(f"{folder}/start")
-result = train(
-    model, EncodedPairs(*pairs), EncodedPairs(*pairs), LoopArguments(**options),
-    accelerator=accelerator, save=lambda model, step: model.save_pretrained(f"{folder}/end"),
-)
-if accelerator.is_main_process:
-    torch.save([accelerator.num_processes, result.tokens, result.validations[-1].loss],
-               f"{folder}/result.pt")
-"""
-
-
-def test_two_processes_train_like_one_with_twice_the_accumulation(
-    tiny_model, tmp_path, monkeypatch
-):
-    pairs = copying_pairs(count=21)
-    options = {"batch_tokens": 20, "epochs": 5, "learning_rate": 0.1, "warmup_steps": 4}
-    options |= {"clip_norm": 0.0}
-    model = tiny_model()
-    model.save_pretrained(tmp_path / "start")
-    torch.save(
-        [(pairs.sources, pairs.targets, 0, 0), options | {"accumulate": 2}], tmp_path / "run.pt"
-    )
-    (tmp_path / "two.py").write_text(TWO_PROCESSES)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    subprocess.run(
-        [*torchrun, "--nproc_per_node", "2", str(tmp_path / "two.py"), str(tmp_path)],
-        check=True,
-        timeout=120,
-        capture_output=True,
-    )
-    arguments = LoopArguments(**options, accumulate=4)
-    updates = list(plan_updates(pairs.lengths, arguments, 1))
-    assert any(len(update.batches) % 2 for update in updates), "one process must lack a batch"
-    monkeypatch.setattr(torch.optim, "Adam", plain_descent)
-    result = run(model, arguments, pairs)
-
-    processes, tokens, loss = torch.load(tmp_path / "result.pt")
-    assert (processes, tokens) == (2, result.tokens)
-    assert loss == pytest.approx(result.validations[-1].loss, rel=1e-5)
-    two = type(model).from_pretrained(tmp_path / "end")
-    assert_same_weights(two, model, tolerance=1e-5)
-    start = type(model).from_pretrained(tmp_path / "start")
-    with pytest.raises(AssertionError):
-        assert_same_weights(start, model, tolerance=1e-2)
-
-
 def test_a_model_learns_to_copy(tiny_model):
     model = tiny_model(vocab_size=14)
-    result = run(model, numbers(max_steps=40, save_every=20, batch_tokens=200))
+    result = run(model, numbers(max_steps=80, save_every=40, batch_tokens=200))
     losses = [validation.loss for validation in result.validations]
     assert len(losses) == 2
     assert losses[1] < losses[0]
     assert losses[1] < 2.2 < math.log(10)  # less than ten tokens at random
 
 
-def test_validation_loss_is_per_token_whatever_the_batches(tiny_model, monkeypatch):
-    model, pairs = tiny_model(label_smoothing=0.3).train(), copying_pairs()
-    expected = summed_loss(model.eval(), pairs, 0.0) / sum(map(len, pairs.targets))
-    model.train()
-    for budget in (1, 30, 10_000):
-        monkeypatch.setattr(validation, "VALIDATION_TOKENS", budget)
-        loss = validation_loss(model, pairs, Accelerator(cpu=True), pad_token_id=0)
-        assert loss == pytest.approx(expected.item(), rel=1e-5)
-    assert model.training
-
-
 def test_saves_at_intervals_and_at_the_end_but_not_twice(tiny_model):
     saved = []
-    save = lambda model, step: saved.append(step)  # noqa: E731
+
+    def save(snapshot):
+        saved.append(snapshot.state.steps)
+
     run(tiny_model(), numbers(max_steps=5, save_every=2), save=save)
     run(tiny_model(), numbers(max_steps=4, save_every=2), save=save)
     assert saved == [2, 4, 5, 2, 4]
@@ -199,36 +115,93 @@ def test_saves_at_intervals_and_at_the_end_but_not_twice(tiny_model):
 )
 def test_the_first_limit_ends_the_run(tiny_model, limits, stopped_by, steps):
     result = run(tiny_model(), numbers(**limits))
-    expected = steps or len(list(plan_updates(copying_pairs().lengths, numbers(epochs=1), 1)))
+    expected = steps or len(
+        epoch_batches(copying_pairs().lengths, batch_tokens=40, seed=1, epoch=0)
+    )
     assert (result.stopped_by, result.steps) == (stopped_by, expected)
 
 
-def test_an_interrupt_finishes_the_step_and_saves(tiny_model, monkeypatch):
+def test_it_stops_when_validation_no_longer_improves(tiny_model, monkeypatch):
+    losses = iter([5.0, 4.0, 4.5, 3.0, 3.5, 3.1, 2.0])
+    monkeypatch.setattr(
+        "hf_vanilla_transformer.training.validation.validation_loss", lambda *_, **__: next(losses)
+    )
+    result = run(tiny_model(), numbers(max_steps=50, save_every=1, patience=2))
+    assert (result.stopped_by, result.steps) == ("patience", 6)
+    assert result.best("loss").step == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_and_saves(tiny_model, monkeypatch, number):
     update = loop.Progress.update
 
     def interrupted_update(self, step, **figures):
         update(self, step, **figures)
         if step == 2:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
+            signal.raise_signal(number)  # as launchers pass it on
 
     monkeypatch.setattr(loop.Progress, "update", interrupted_update)
     saved = []
-    handler = signal.getsignal(signal.SIGINT)
-    result = run(tiny_model(), numbers(max_steps=50), save=lambda model, step: saved.append(step))
+    handler = signal.getsignal(number)
+    result = run(
+        tiny_model(),
+        numbers(max_steps=50),
+        save=lambda snapshot: saved.append(snapshot.state.steps),
+    )
     assert result.stopped_by == "interrupt"
     assert saved == [result.steps] == [3]
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.getsignal(number) is handler
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights_change(tiny_model):
-    model = tiny_model()
+    model = tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False)
     with torch.no_grad():
-        model.model.shared.weight[5, 0] = float("nan")
+        model.model.encoder.embed_tokens.weight[20, 0] = float("nan")
     before = copy.deepcopy(model.state_dict())
-    with pytest.raises(ArithmeticError, match="nan at step 1; lower learning_rate"):
-        run(model, numbers())
+    rows = [[5, 3]] * 4 + [[20, 6, 3]] + [[7, 8, 9, 3]] * 4
+    pairs = EncodedPairs.from_ids(rows, rows)
+    with pytest.raises(ArithmeticError, match=r"nan at step 1, highest in pair 5;.*--resume"):
+        run(model, numbers(batch_tokens=200, accumulate=9), pairs)
     name = "model.encoder.layers.0.ffn.fc1.weight"
     assert torch.equal(model.state_dict()[name], before[name])
+
+
+def test_a_spike_of_the_loss_stops_if_asked_to_and_names_five_pairs(tiny_model, monkeypatch):
+    monkeypatch.setattr(loss_watch, "SPIKE_WINDOW", 4)
+    rows = [[4 + index % 9, 3] for index in range(8)]
+    easy, model = EncodedPairs.from_ids(rows, rows), tiny_model()
+
+    def ruin(self, step, **_):
+        if step == 6:
+            with torch.no_grad():
+                model.model.shared.weight.mul_(30)
+
+    monkeypatch.setattr(loop.Progress, "update", ruin)
+    run(model, numbers(max_steps=7, batch_tokens=100), easy)
+    with pytest.raises(
+        ArithmeticError, match=r"at step 7, more than 3 times the .*(pair \d; ){5}and 3"
+    ):
+        run(tiny := model, numbers(max_steps=7, batch_tokens=100, spike_ratio=3.0), easy)
+    assert tiny is model
+
+
+def test_dropout_depends_on_the_update_alone(tiny_model):
+    weights = []
+    for save_every in (1, 50):
+        model = tiny_model(dropout=0.3)
+        torch.manual_seed(save_every)
+        run(model, numbers(max_steps=4, save_every=save_every))
+        weights.append(model.state_dict())
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_gradient_checkpointing_changes_no_weight(tiny_model):
+    models = [tiny_model(dropout=0.3) for _ in range(2)]
+    run(models[0], numbers())
+    run(models[1], numbers(gradient_checkpointing=True))
+    assert models[1].get_encoder().layers[0].gradient_checkpointing
+    assert_same_weights(models[1], models[0], tolerance=1e-6)
 
 
 def test_the_learning_rate_defaults_to_the_paper_schedule(tiny_model, caplog):

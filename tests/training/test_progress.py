@@ -21,7 +21,7 @@ def show(monkeypatch, stream, steps=4, seconds=1.0):
     shown = Progress(max_steps=steps, max_minutes=None)
     for step in range(1, steps + 1):
         now[0] += seconds
-        shown.update(step, loss=float(step), rate=1e-3, tokens=500)
+        shown.update(step, loss=float(step), rate=1e-3, tokens=500, waste=0.25)
     return shown
 
 
@@ -31,7 +31,10 @@ def test_a_terminal_shows_one_line_that_is_overwritten(monkeypatch):
     lines = terminal.getvalue().split("\r\033[K")[1:]
     assert len(lines) == 4
     assert "\n" not in terminal.getvalue()
-    assert lines[1] == ("step 2/4  training loss 2.000  rate 1.00e-03  500 tokens/s  0:02 left")
+    assert lines[1] == (
+        "step 2/4  training loss 2.000  perplexity 7.389  rate 1.00e-03  500 tokens/s  "
+        "padding 25%  0:02 left"
+    )
 
 
 def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatch, caplog):
@@ -57,3 +60,13 @@ def test_time_limits_and_pauses(monkeypatch):
     assert not shown.is_over
     now[0] += 10
     assert shown.is_over
+
+
+def test_a_resumed_run_counts_the_time_before_and_estimates_by_the_time_since(monkeypatch):
+    PartialState()
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = Progress(max_steps=110, max_minutes=None, seconds_before=5000.0, steps_before=100)
+    now[0] += 4
+    assert shown.seconds == 5004
+    assert shown._remaining(step=102) == 16  # 8 more updates of 2 seconds

@@ -1,0 +1,89 @@
+"""A parser for commands with hyphens in options, options in files, and errors in one line."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from transformers import HfArgumentParser
+
+from hf_vanilla_transformer.training.option_file import read_option_file
+
+CONFIG = "--config"
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Show a default only where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.default is not None and action.default is not False
+        return super()._get_help_string(action) if has_default else action.help
+
+
+class CommandParser(HfArgumentParser):
+    """A parser with hyphens in options, flags without a value, and errors in one line.
+
+    Where there is an option `--config`, options of that file stand before what was typed.
+    """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self.spellings: list[str] = []
+        self.words: list[str] = []
+        super().__init__(*args, formatter_class=_HelpFormatter, **kwargs)
+
+    def add_argument(self, *names: str, **kwargs: object) -> argparse.Action:
+        """Add an option without the spellings that have underscores; an alias is its only name."""
+        if names[0].startswith("--"):
+            kwargs.setdefault("dest", names[0].removeprefix("--").replace("-", "_"))
+            names = names[-1:] if "_" in names[0] else names
+        if kwargs.get("const") is True:  # what HfArgumentParser makes of a bool
+            kwargs = {"action": "store_true", "help": kwargs["help"], "dest": kwargs["dest"]}
+        elif kwargs.get("type") in (int, float):
+            kwargs["metavar"] = kwargs.get("metavar") or "N"
+        self.spellings += names
+        return super().add_argument(*names, **kwargs)
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse, and refuse what is unknown here, where the name of the sub-command is known."""
+        self.words = list(sys.argv[1:] if args is None else args)
+        options, unknown = super().parse_known_args(
+            [*self._words_of_file(), *self.words], namespace
+        )
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+    def error(self, message: str) -> None:
+        """Say in one line what is wrong, and end with status 2."""
+        if "are required" in message and (unknown := self._unknown_options()):
+            message = f"unrecognized arguments: {' '.join(unknown)}; {message}"
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
+
+    def _words_of_file(self) -> list[str]:
+        """Return the options of the file that `--config` names."""
+        if CONFIG not in self.spellings:
+            return []
+        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        finder.add_argument(CONFIG, nargs="?")
+        file = finder.parse_known_args(self.words)[0].config
+        if file is None:
+            return []
+        try:
+            flags = [name for one in self._actions if one.nargs == 0 for name in one.option_strings]
+            names = [name for name in self.spellings if name not in (CONFIG, "--help", "-h")]
+            return read_option_file(file, names, flags)
+        except OSError as error:
+            self.error(f"{file}: {(error.strerror or str(error)).lower()}")
+        except ValueError as error:
+            self.error(str(error))
+        return []
+
+    def _unknown_options(self) -> list[str]:
+        """Return the options given that are no option's name nor the beginning of one."""
+        given = [word.partition("=")[0] for word in self.words if word.startswith("--")]
+        return [
+            option
+            for option in given
+            if not any(spelling.startswith(option) for spelling in self.spellings)
+        ]

@@ -1,0 +1,152 @@
+"""Train with checkpoints, and make the model of them."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.training.arguments import LoopArguments
+from hf_vanilla_transformer.training.checkpoints import (
+    average_checkpoints,
+    list_checkpoints,
+    save_checkpoint,
+)
+from hf_vanilla_transformer.training.loop import Snapshot, train
+from hf_vanilla_transformer.training.progress import perplexity
+from hf_vanilla_transformer.training.run_state import RunState
+from hf_vanilla_transformer.training.saved_state import (
+    SavedState,
+    drop_old_states,
+    write_saved_state,
+)
+from hf_vanilla_transformer.training.updates import PairsOfEpoch
+from hf_vanilla_transformer.training.validation import Validator, validation_loss
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINTS, MODEL = "checkpoints", "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What is trained on what, and where its files go.
+
+    Attributes:
+        model: The model, which training changes in place.
+        tokenizer: Its tokenizer, saved with every checkpoint.
+        pairs_of: Returns the training pairs of a pass, given its number.
+        discard_before: Is told, by its number, the first pass that a run may still need.
+        valid: Validation pairs.
+        output: Folder for `checkpoints/` and `model/`.
+        facts: What is saved beside every checkpoint, to compare a resumed run with.
+        saved: Checkpoint to go on from.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    pairs_of: PairsOfEpoch
+    valid: EncodedPairs
+    output: Path
+    discard_before: Callable[[int], None] = lambda epoch: None
+    facts: dict[str, object] = field(default_factory=dict)
+    saved: SavedState | None = None
+
+
+def train_and_average(
+    training: Training, loop: LoopArguments, accelerator: Accelerator
+) -> dict[str, object]:
+    """Train, and save the average of the last checkpoints as `output/model`.
+
+    Where a single checkpoint, the last or the best, has a lower validation loss than the average,
+    as after a run too short for it, that one is saved instead.
+
+    Returns:
+        Figures of the training, for the report.
+    """
+    state = train(
+        training.model,
+        training.pairs_of,
+        loop,
+        accelerator=accelerator,
+        validate=Validator(training.valid, training.tokenizer, accelerator, beams=loop.valid_beams),
+        save=_checkpoint_writer(training, loop),
+        saved=training.saved,
+    )
+    chosen, loss = _save_model(training, loop, state, accelerator)
+    best = state.best(loop.best_by)
+    return state.as_json() | {
+        "epochs": state.epochs,
+        "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
+        "processes": accelerator.num_processes,
+        "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
+        "best": asdict(best),
+        "averaged": [path.name for path in chosen],
+        "validation_loss": loss,
+        "validation_perplexity": perplexity(loss),
+    }
+
+
+def _checkpoint_writer(training: Training, loop: LoopArguments) -> Callable[[Snapshot], None]:
+    """Return the function that saves a checkpoint and discards what it makes superfluous."""
+    root = training.output / CHECKPOINTS
+    epochs_saved = [training.saved.state.epoch if training.saved else 0]
+
+    def save(snapshot: Snapshot) -> None:
+        state = snapshot.state
+        best = state.best(loop.best_by)
+        save_checkpoint(
+            lambda folder: _write_checkpoint(folder, snapshot, training),
+            root,
+            step=state.steps,
+            keep=loop.keep_checkpoints,
+            best=best and best.step,
+        )
+        drop_old_states(root)
+        epochs_saved.append(state.epoch)
+        training.discard_before(epochs_saved[-2])  # the checkpoint before this one may be needed
+
+    return save
+
+
+def _write_checkpoint(folder: Path, snapshot: Snapshot, training: Training) -> None:
+    """Write model, tokenizer and training state into an empty folder."""
+    snapshot.model.save_pretrained(folder, state_dict=snapshot.weights)
+    training.tokenizer.save_pretrained(folder)
+    write_saved_state(
+        folder,
+        optimizer=snapshot.optimizer,
+        state=snapshot.state,
+        facts=training.facts | {"threads": torch.get_num_threads()},
+    )
+
+
+def _save_model(
+    training: Training, loop: LoopArguments, state: RunState, accelerator: Accelerator
+) -> tuple[list[Path], float]:
+    """Save the average, or a better single checkpoint; return what it was made of, and its loss."""
+    root, target = training.output / CHECKPOINTS, training.output / MODEL
+    kept = list_checkpoints(root)
+    last = kept[-loop.keep_checkpoints :]
+    loss = _save_average(last, target, training.valid, accelerator)
+    loss_of = {f"step-{one.step:08d}": one.loss for one in state.validations}
+    single = min(kept, key=lambda folder: loss_of.get(folder.name, torch.inf))
+    if loss_of[single.name] < loss:
+        last, loss = [single], _save_average([single], target, training.valid, accelerator)
+    logger.info("model: averaged checkpoints: %d, validation loss %.4f", len(last), loss)
+    return last, loss
+
+
+def _save_average(
+    checkpoints: list[Path], output: Path, valid: EncodedPairs, accelerator: Accelerator
+) -> float:
+    """Save the mean of checkpoints as a model; return its validation loss."""
+    if accelerator.is_main_process:
+        average_checkpoints(checkpoints, output)
+    accelerator.wait_for_everyone()
+    model = AutoModelForSeq2SeqLM.from_pretrained(output).to(accelerator.device)
+    return validation_loss(model, valid, accelerator, config=model.config)

@@ -1,0 +1,127 @@
+"""Find where a run goes on, and say what is not as it was."""
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, broadcast_object_list
+
+from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.training.arguments import RunArguments
+from hf_vanilla_transformer.training.checkpoints import (
+    list_checkpoints,
+    remove_checkpoint,
+    remove_leftovers,
+)
+from hf_vanilla_transformer.training.corpora import PASSES
+from hf_vanilla_transformer.training.outcome import CHECKPOINTS, MODEL
+from hf_vanilla_transformer.training.run_state import RunState
+from hf_vanilla_transformer.training.saved_state import SavedState, newest_good_checkpoint
+from hf_vanilla_transformer.training.start import LOGS, TOKENIZER
+
+logger = logging.getLogger(__name__)
+
+REPORT, OPTIONS = "report.json", "config.yaml"
+# A run that ended before its first checkpoint leaves these, which the next one replaces.
+WRITTEN_BEFORE_TRAINING = {TOKENIZER, LOGS, OPTIONS, PASSES}
+ORDER_OPTIONS = ("batch_tokens", "seed", "weights", "bpe_dropout")
+SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | None:
+    """Return the checkpoint that a run goes on from, the same on every process; None for a new run.
+
+    Raises:
+        ValueError: The output folder is in use and the run is not resumed, or cannot be.
+    """
+    if run.resume and accelerator.distributed_type in SHARDED:
+        raise ValueError(
+            f"resume: a run under {accelerator.distributed_type.value} cannot go on, as no process "
+            "has the whole optimiser to save; start anew with --from and its last checkpoint"
+        )
+    found = [_claim(run) if accelerator.is_main_process else None]
+    broadcast_object_list(found)
+    return found[0]
+
+
+def _claim(run: RunArguments) -> SavedState | None:
+    output = Path(run.output)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file; name a new folder with --output")
+    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    if not names <= WRITTEN_BEFORE_TRAINING and not run.resume:
+        raise ValueError(
+            f"output folder {output} is not empty; name a new one, or go on with the run in it by "
+            "--resume"
+        )
+    if not run.resume:
+        shutil.rmtree(output / PASSES, ignore_errors=True)
+        return None
+    saved = _last_checkpoint(output / CHECKPOINTS)
+    if saved is None and MODEL in names:
+        raise ValueError(f"{output} holds a model but no checkpoint to go on from")
+    if saved is None:
+        logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
+    return saved
+
+
+def _last_checkpoint(root: Path) -> SavedState | None:
+    """Return the last good checkpoint, if there is any; delete damaged ones that came after it.
+
+    Raises:
+        ValueError: There are checkpoints, and none is good.
+    """
+    remove_leftovers(root)
+    found = list_checkpoints(root)
+    saved = newest_good_checkpoint(root)
+    if found and saved is None:
+        raise ValueError(
+            f"{root} holds no checkpoint to go on from: their training_state is missing or "
+            f"damaged; start anew, in another folder, with --from {found[-1]}"
+        )
+    for folder in found:
+        if folder.name > saved.folder.name:
+            remove_checkpoint(folder)
+    return saved
+
+
+def finished_report(output: Path, state: RunState) -> dict[str, object] | None:
+    """Return the report of a run if it was written at `state`, the run's last one."""
+    try:
+        report = json.loads((output / REPORT).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    is_of_this_state = report["training"]["steps"] == state.steps
+    return report if is_of_this_state and (output / MODEL).is_dir() else None
+
+
+def describe_corpus(pairs: EncodedPairs) -> dict[str, object]:
+    """Return what tells training pairs from others: their number and a checksum."""
+    checksum = hashlib.sha256(np.ascontiguousarray(pairs.digests))
+    checksum.update(np.ascontiguousarray(pairs.lengths))
+    return {"pairs": len(pairs), "sha256": checksum.hexdigest()}
+
+
+def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) -> None:
+    """Warn of everything that differs from when the checkpoint was written.
+
+    Where that changes the order of the pairs, the pass that was cut short begins anew, on every
+    process: all must call it.
+    """
+    before, now = saved.facts["options"], facts["options"]
+    for name, value in now.items():
+        if before.get(name) != value:
+            logger.warning("resume: %s was %s, now %s", name, before.get(name), value)
+    is_other_corpus = saved.facts["corpus"] != facts["corpus"]
+    if is_other_corpus:
+        counts = [f"{of['corpus']['pairs']:,}" for of in (saved.facts, facts)]
+        logger.warning("resume: the training pairs have changed (%s before, %s now)", *counts)
+    is_other_order = any(before.get(name) != now[name] for name in ORDER_OPTIONS)
+    if saved.state.batch and (is_other_corpus or is_other_order):
+        logger.warning("resume: pass %d over the pairs begins anew", saved.state.epoch + 1)
+        saved.state.batch = 0

@@ -1,0 +1,76 @@
+"""What a run has done so far: saved with every checkpoint, and told by the report."""
+
+import math
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Scores on the validation pairs after an update.
+
+    Attributes:
+        step: Number of the update.
+        loss: Negative log-likelihood per target token, without label smoothing.
+        bleu: BLEU of their translations, from 0 to 100; None if they were not translated.
+    """
+
+    step: int
+    loss: float
+    bleu: float | None = None
+
+    @property
+    def perplexity(self) -> float:
+        """Return e to the loss."""
+        return math.exp(min(self.loss, 700.0))
+
+    def __str__(self) -> str:
+        """Return the scores as text."""
+        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f}"
+        return (
+            f"step {self.step}: validation loss {self.loss:.4f}, "
+            f"perplexity {self.perplexity:.3f}{bleu}"
+        )
+
+
+@dataclass
+class RunState:
+    """How far a run has come."""
+
+    steps: int = 0
+    epoch: int = 0
+    """Pass over the training pairs that the next update belongs to, from 0."""
+    batch: int = 0
+    """Updates of that pass that are made."""
+    seconds: float = 0.0
+    tokens: int = 0
+    """Source and target tokens trained on, of all processes."""
+    stopped_by: str = ""
+    """What ended it: "epochs", "max_steps", "max_minutes", "patience" or "interrupt"."""
+    validations: list[Validation] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> int:
+        """Return how many passes over the training pairs were begun."""
+        return self.epoch + (self.batch > 0)
+
+    def best(self, best_by: str) -> Validation | None:
+        """Return the first of the best validations by "loss" or "bleu", None without any."""
+        if best_by == "bleu":
+            measured = [one for one in self.validations if one.bleu is not None]
+            return max(measured, key=lambda one: one.bleu, default=None)
+        return min(self.validations, key=lambda one: one.loss, default=None)
+
+    def validations_since_best(self, best_by: str) -> int:
+        """Return how many validations came after the best one."""
+        best = self.best(best_by)
+        return sum(best is not None and one.step > best.step for one in self.validations)
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `from_json` takes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, object]) -> "RunState":
+        """Return the state that was saved."""
+        validations = [Validation(**one) for one in content["validations"]]
+        return cls(**content | {"validations": validations})

@@ -1,0 +1,166 @@
+"""What a run starts from: where it computes, its tokenizer and its model."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import ProjectConfiguration, TorchDynamoPlugin, set_seed
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from hf_vanilla_transformer.evaluation import find_model
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.model.generation import PAPER_DECODING
+from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
+    VanillaTransformerForConditionalGeneration,
+)
+from hf_vanilla_transformer.presets import PRESETS, Preset
+from hf_vanilla_transformer.tokenization import load_tokenizer, train_tokenizer, vocabulary_fields
+from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+from hf_vanilla_transformer.training.trackers import choose_trackers
+from hf_vanilla_transformer.writing import write_folder
+
+DEFAULT_PRESET = "base"
+TOKENIZER, LOGS = "tokenizer", "logs"
+MIXED_PRECISION = {None: None, "fp32": "no", "bf16": "bf16", "fp16": "fp16"}
+
+Texts = Callable[[], Iterable[str]]
+
+
+def start_accelerator() -> Accelerator:
+    """Return the accelerator of this machine; without a GPU it is told so, to join processes."""
+    return Accelerator(cpu=not torch.accelerator.is_available())
+
+
+def configured_accelerator(run: RunArguments, loop: LoopArguments) -> Accelerator:
+    """Return the accelerator that the options ask for.
+
+    Raises:
+        ValueError: fp16 is asked for without a GPU, a tracker is unknown or not installed, or
+            Accelerate is configured to accumulate gradients by itself.
+    """
+    has_gpu = torch.accelerator.is_available()
+    if loop.precision == "fp16" and not has_gpu:
+        raise ValueError("precision=fp16 needs a GPU, and there is none; use bf16 or fp32")
+    folder = ProjectConfiguration(project_dir=run.output, logging_dir=str(Path(run.output, LOGS)))
+    accelerator = Accelerator(
+        cpu=not has_gpu,
+        mixed_precision=MIXED_PRECISION[loop.precision],
+        log_with=choose_trackers(run.track) or None,
+        project_config=folder,
+        # Lengths change from batch to batch: compiled for each of them, training would stand still.
+        dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True) if loop.compile else None,
+    )
+    if (steps := accelerator.gradient_accumulation_steps) != 1:  # it would divide the loss again
+        raise ValueError(
+            f"accelerate is configured with gradient_accumulation_steps={steps}; set it to 1 and "
+            f"give --accumulate {steps} here"
+        )
+    return accelerator
+
+
+def find_preset(name: str) -> Preset:
+    """Return a preset by name.
+
+    Raises:
+        ValueError: There is none of that name.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"preset {name!r} is unknown; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def preset_of(run: RunArguments) -> Preset | None:
+    """Return the preset that a run takes its numbers from; a model to start from rules it out.
+
+    Raises:
+        ValueError: It is unknown.
+    """
+    return None if run.from_model else find_preset(run.preset or DEFAULT_PRESET)
+
+
+def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditionalGeneration:
+    """Return an untrained model that decodes with the paper's settings by default."""
+    model = VanillaTransformerForConditionalGeneration(config)
+    model.generation_config.update(**PAPER_DECODING)
+    return model
+
+
+def prepare_tokenizer(
+    run: RunArguments, texts: Texts, accelerator: Accelerator, *, is_resumed: bool
+) -> PreTrainedTokenizerBase:
+    """Bring or train the tokenizer in the main process; the others load what it saved.
+
+    Args:
+        run: Options of the run.
+        texts: Returns sentences of both sides to learn from, if a tokenizer is to be trained.
+        accelerator: It knows the main process.
+        is_resumed: Whether the run goes on with the tokenizer that it has.
+
+    Raises:
+        ValueError: The tokenizer cannot be brought or trained.
+        FileNotFoundError: There is no tokenizer of that name.
+    """
+    folder = Path(run.output) / TOKENIZER
+    with accelerator.main_process_first():
+        if accelerator.is_main_process and not (is_resumed and folder.is_dir()):
+            tokenizer = new_tokenizer(run, texts)
+            with write_folder(folder) as unfinished:
+                tokenizer.save_pretrained(unfinished)
+        return AutoTokenizer.from_pretrained(folder)
+
+
+def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
+    """Return the tokenizer that the options ask for, as `prepare_tokenizer`."""
+    if run.from_model:
+        return AutoTokenizer.from_pretrained(find_model(run.from_model))
+    if run.tokenizer:
+        return load_tokenizer(run.tokenizer)
+    return train_tokenizer(
+        texts(),
+        vocab_size=run.vocab_size or preset_of(run).config().vocab_size,
+        isolate_han=run.isolate_han,
+        max_length=find_limit(run),
+    )
+
+
+def find_limit(run: RunArguments) -> int:
+    """Return how many tokens a side may have for the model that the options ask for."""
+    if run.from_model:
+        config = AutoConfig.from_pretrained(find_model(run.from_model))
+    else:
+        config = preset_of(run).config()
+    return config.max_position_embeddings
+
+
+def prepare_model(
+    run: RunArguments,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    seed: int,
+    checkpoint: Path | None,
+) -> VanillaTransformerForConditionalGeneration:
+    """Return the model to train: a checkpoint's, the one to start from, or a new one.
+
+    Raises:
+        ValueError: The model to start from is of another kind.
+    """
+    options = {
+        "source_language": run.source_lang,
+        "target_language": run.target_lang,
+        "label_smoothing": run.label_smoothing,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    set_seed(seed)
+    if checkpoint is None and not run.from_model:
+        return new_model(preset_of(run).config(**given, **vocabulary_fields(tokenizer)))
+    found = checkpoint or find_model(run.from_model)
+    model = AutoModelForSeq2SeqLM.from_pretrained(found).float()
+    if not isinstance(model, VanillaTransformerForConditionalGeneration):
+        raise ValueError(
+            f"{found} is a {type(model).__name__}; this command trains VanillaTransformer models, "
+            "Seq2SeqTrainer of transformers trains any"
+        )
+    for name, value in given.items():
+        setattr(model.config, name, value)
+    return model

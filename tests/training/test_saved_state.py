@@ -1,0 +1,99 @@
+import hashlib
+import json
+import pickle
+import re
+
+import pytest
+import torch
+
+from hf_vanilla_transformer.training.checkpoints import save_checkpoint
+from hf_vanilla_transformer.training.run_state import RunState, Validation
+from hf_vanilla_transformer.training.saved_state import (
+    drop_old_states,
+    find_damage,
+    newest_good_checkpoint,
+    write_saved_state,
+)
+
+TENSORS = {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": []}}
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Three checkpoints of a run."""
+    for step in (1, 2, 3):
+
+        def write(folder, step=step):
+            (folder / "model.safetensors").write_bytes(bytes(100))
+            state = RunState(steps=step, validations=[Validation(step, 1.5, 2.5)])
+            write_saved_state(folder, optimizer=TENSORS, state=state, facts={"threads": 1})
+
+        save_checkpoint(write, tmp_path, step=step, keep=5)
+    return tmp_path
+
+
+def test_the_last_checkpoint_is_read_as_it_was_written(checkpoints):
+    saved = newest_good_checkpoint(checkpoints)
+    assert saved.folder.name == "step-00000003"
+    assert saved.state == RunState(steps=3, validations=[Validation(3, 1.5, 2.5)])
+    assert saved.facts == {"threads": 1}
+    assert saved.optimizer() == TENSORS
+
+
+# https://github.com/huggingface/accelerate/issues/2823
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:50]), "has 50 of 100 bytes"),
+        (lambda path: path.write_bytes(b"1" + bytes(99)), "the content of model.s.* has changed"),
+        (lambda path: path.unlink(), "model.safetensors is missing"),
+        (
+            lambda path: (path.parent / "training_state" / "files.json").write_text("{"),
+            "files.json cannot be read",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(checkpoints, caplog, damage, message):
+    damage(checkpoints / "step-00000003" / "model.safetensors")
+    assert newest_good_checkpoint(checkpoints).folder.name == "step-00000002"
+    assert len(caplog.messages) == 1
+    assert "step-00000003 is damaged" in caplog.messages[0]
+    assert re.search(message, caplog.messages[0])
+
+
+def test_only_the_last_two_optimisers_are_kept(checkpoints):
+    drop_old_states(checkpoints)
+    kept = [path.parent.name for path in checkpoints.glob("*/training_state")]
+    assert sorted(kept) == ["step-00000002", "step-00000003"]
+    assert (checkpoints / "step-00000001" / "model.safetensors").is_file()
+
+
+class Creates:
+    """Unpickled, it creates a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+# https://github.com/huggingface/transformers/issues/48068
+def test_an_optimiser_that_would_run_code_is_refused(checkpoints, tmp_path):
+    folder = checkpoints / "step-00000003"
+    file = folder / "training_state" / "optimizer.pt"
+    torch.save({"optimizer": Creates(tmp_path / "pwned")}, file)
+    files = folder / "training_state" / "files.json"
+    listed = json.loads(files.read_text())
+    content = file.read_bytes()
+    listed["training_state/optimizer.pt"] = {
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    files.write_text(json.dumps(listed))
+    assert find_damage(folder) is None
+    with pytest.raises(ValueError, match=r"optimizer\.pt is not read: .* could run code"):
+        newest_good_checkpoint(checkpoints).optimizer()
+    assert not (tmp_path / "pwned").exists()
+    assert pickle.loads(pickle.dumps(Creates(tmp_path / "pwned")))  # it would have worked
+    assert (tmp_path / "pwned").exists()
