@@ -139,7 +139,7 @@ def holds_pairs(path: str | Path) -> bool:
 
 
 def sample_texts(corpora: Sequence[Corpus], *, most_pairs: int = 1_000_000) -> list[str]:
-    """Return the texts of both sides to train a tokenizer on, at random from a larger corpus.
+    """Return texts to train a tokenizer on, source and target by turns, drawn from a larger corpus.
 
     The same corpora always give the same texts in the same order.
 

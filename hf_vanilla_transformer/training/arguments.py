@@ -81,7 +81,10 @@ class RunArguments:
         None, "Use this tokenizer.json, or the one in this folder, and train none.", "PATH"
     )
     vocab_size: int | None = _option(
-        None, "Entries of the shared vocabulary. Left out: the preset's number."
+        None, "Entries of the vocabulary, of each if there are two. Left out: the preset's number."
+    )
+    separate_vocabularies: bool = _option(
+        False, "Train a vocabulary and embeddings for each side, in place of shared ones."
     )
     isolate_han: bool = _option(
         False, "Make every Chinese character a token of its own; helps small Chinese corpora."
@@ -119,9 +122,10 @@ class RunArguments:
                 )
 
 
+TRAINED = ("vocab_size", "separate_vocabularies", "isolate_han")
 CONTRADICTIONS = {
-    "from_model": ("preset", "tokenizer", "vocab_size", "isolate_han"),
-    "tokenizer": ("vocab_size", "isolate_han"),
+    "from_model": ("preset", "tokenizer", *TRAINED),
+    "tokenizer": TRAINED,
 }
 
 

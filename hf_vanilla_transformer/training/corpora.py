@@ -28,7 +28,7 @@ def open_training_corpora(run: RunArguments) -> tuple[list[Corpus], list[Corpus]
 
 
 def training_texts(run: RunArguments, corpora: list[Corpus]) -> list[str]:
-    """Return texts of both sides to train a tokenizer on.
+    """Return texts to train a tokenizer on, by turns of the source and the target.
 
     Raises:
         ValueError: There are none.

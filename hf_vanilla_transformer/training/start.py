@@ -1,6 +1,7 @@
 """What a run starts from: where it computes, its tokenizer and its model."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,7 +16,12 @@ from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
 )
 from hf_vanilla_transformer.presets import PRESETS, Preset
-from hf_vanilla_transformer.tokenization import load_tokenizer, train_tokenizer, vocabulary_fields
+from hf_vanilla_transformer.tokenization import (
+    join_tokenizers,
+    load_tokenizer,
+    train_tokenizer,
+    vocabulary_fields,
+)
 from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
 from hf_vanilla_transformer.training.trackers import choose_trackers
 from hf_vanilla_transformer.writing import write_folder
@@ -24,7 +30,7 @@ DEFAULT_PRESET = "base"
 TOKENIZER, LOGS = "tokenizer", "logs"
 MIXED_PRECISION = {None: None, "fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
-Texts = Callable[[], Iterable[str]]
+Texts = Callable[[], list[str]]
 
 
 def start_accelerator() -> Accelerator:
@@ -93,7 +99,8 @@ def prepare_tokenizer(
 
     Args:
         run: Options of the run.
-        texts: Returns sentences of both sides to learn from, if a tokenizer is to be trained.
+        texts: Returns sentences to learn from, by turns of the source and the target, if a
+            tokenizer is to be trained.
         accelerator: It knows the main process.
         is_resumed: Whether the run goes on with the tokenizer that it has.
 
@@ -116,12 +123,16 @@ def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(find_model(run.from_model))
     if run.tokenizer:
         return load_tokenizer(run.tokenizer)
-    return train_tokenizer(
-        texts(),
+    learn = partial(
+        train_tokenizer,
         vocab_size=run.vocab_size or preset_of(run).config().vocab_size,
         isolate_han=run.isolate_han,
         max_length=find_limit(run),
     )
+    if run.separate_vocabularies:
+        sides = texts()
+        return join_tokenizers(learn(sides[::2]), learn(sides[1::2]))
+    return learn(texts())
 
 
 def find_limit(run: RunArguments) -> int:

@@ -183,6 +183,28 @@ def test_a_tokenizer_of_ones_own_is_used_as_it_is(runs, run):
     assert model.config.vocab_size == len(tokenizer)
 
 
+# https://github.com/huggingface/transformers/issues/6262
+def test_each_side_gets_its_own_vocabulary_when_asked(runs, run):
+    to_cyrillic = str.maketrans("abcdefghij", "абвгдежзик")
+    lines = (runs.files / "train.tsv").read_text("utf-8").splitlines()
+    pairs = [line.split("\t") for line in lines]
+    cyrillic = [f"{source}\t{target.translate(to_cyrillic)}" for source, target in pairs]
+    corpus = runs.folder / "cyrillic.tsv"
+    corpus.write_text("\n".join(cyrillic) + "\n", "utf-8")
+    options = {"from": None, "preset": "tiny", "vocab_size": 290, "separate_vocabularies": True}
+    run("run", train=corpus, valid=corpus, max_steps=2, **options)
+    model, tokenizer = load_for_translation(str(runs.folder / "run" / "model"))
+    source, target = (set(side.get_vocab()) for side in (tokenizer, tokenizer.target))
+    assert {"▁a", "▁j"} <= source
+    assert {"▁а", "▁к"} <= target
+    assert not any("а" <= sign <= "к" for token in source for sign in token)
+    assert not any("a" <= token.strip("▁") <= "j" for token in target)
+    assert model.config.vocab_size == len(tokenizer)
+    assert model.config.decoder_vocab_size == len(tokenizer.target)
+    assert model.lm_head.weight is model.get_decoder().embed_tokens.weight
+    assert model.lm_head.weight is not model.get_encoder().embed_tokens.weight
+
+
 def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
     own.save_pretrained(runs.folder / "run" / "tokenizer")
