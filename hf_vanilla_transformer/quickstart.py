@@ -196,9 +196,6 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
         )
     set_seed(LOOP.seed)
     model = new_model(VanillaTransformerConfig(vocab_size=len(tokenizer), **ARCHITECTURE))
-    # Under these products PyTorch's fused attention is slower on CPUs than plain products are, more
-    # than ten times so at 16 tokens; under its default precision it is the faster one.
-    model.set_attn_implementation("eager")
     with fast_cpu_products(), training_threads(model, pairs, accelerator), _timed(seconds, "train"):
         training = train_and_average(
             Training(

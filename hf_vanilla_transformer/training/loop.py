@@ -105,7 +105,7 @@ class _Loop:
         )
         if arguments.gradient_checkpointing:
             recompute_activations(model)
-        optimizer = torch.optim.Adam(model.parameters(), lr=self.peak_rate, **ADAM)
+        optimizer = torch.optim.Adam(model.parameters(), lr=self.peak_rate, fused=True, **ADAM)
         self.model, self.optimizer = accelerator.prepare(model.train(), optimizer)
         if saved is not None:
             self._load_optimizer(saved.optimizer())

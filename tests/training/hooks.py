@@ -31,7 +31,7 @@ def every_loss():
 def plain_descent():
     """Train by SGD, whose steps show a wrong scale of the gradients; Adam hides it."""
     every_loss()
-    torch.optim.Adam = lambda parameters, lr, betas, eps: torch.optim.SGD(parameters, lr=lr)
+    torch.optim.Adam = lambda parameters, lr, **_: torch.optim.SGD(parameters, lr=lr)
 
 
 def die_after(step):
