@@ -17,8 +17,12 @@ COLUMNS = 2048  # vocabulary entries of which the gradient is taken at a time
 
 def can_fuse(projection: nn.Module) -> bool:
     """Tell whether a projection is a plain matrix, without adapters or hooks, and not compiled."""
-    has_hooks = projection._forward_hooks or projection._forward_pre_hooks
-    return type(projection) is nn.Linear and not has_hooks and not torch.compiler.is_compiling()
+    own_hooks = (
+        getattr(projection, f"_{kind}hooks")
+        for kind in ("forward_", "forward_pre_", "backward_", "backward_pre_")
+    )
+    is_wrapped = "forward" in vars(projection) or any(own_hooks)  # accelerate replaces forward
+    return type(projection) is nn.Linear and not is_wrapped and not torch.compiler.is_compiling()
 
 
 def fused_translation_loss(

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from accelerate.hooks import ModelHook, add_hook_to_module
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -76,7 +77,22 @@ def test_projections_that_are_more_than_a_matrix_are_left_alone():
     projection = nn.Linear(16, 50)
     assert can_fuse(projection)
     assert not can_fuse(nn.Sequential(projection))
-    projection.register_forward_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "attach",
+    [
+        lambda module: module.register_forward_hook(lambda *_: None),
+        lambda module: module.register_forward_pre_hook(lambda *_: None),
+        lambda module: module.register_full_backward_hook(lambda *_: None),
+        lambda module: module.register_full_backward_pre_hook(lambda *_: None),
+        lambda module: add_hook_to_module(module, ModelHook()),
+    ],
+    ids=["forward", "before forward", "backward", "before backward", "accelerate"],
+)
+def test_whoever_watches_the_projection_sees_it_called(attach):
+    projection = nn.Linear(16, 50)
+    attach(projection)
     assert not can_fuse(projection)
 
 
