@@ -22,13 +22,15 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 class CommandParser(HfArgumentParser):
     """A parser with hyphens in options, flags without a value, and errors in one line.
 
+    Options are spelt out, and a list is given once: the words of a second one would replace it.
     Where there is an option `--config`, options of that file stand before what was typed.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         self.spellings: list[str] = []
         self.words: list[str] = []
-        super().__init__(*args, formatter_class=_HelpFormatter, **kwargs)
+        self._once: list[str] = []
+        super().__init__(*args, formatter_class=_HelpFormatter, allow_abbrev=False, **kwargs)
 
     def add_argument(self, *names: str, **kwargs: object) -> argparse.Action:
         """Add an option without the spellings that have underscores; an alias is its only name."""
@@ -40,6 +42,8 @@ class CommandParser(HfArgumentParser):
         elif kwargs.get("type") in (int, float):
             kwargs["metavar"] = kwargs.get("metavar") or "N"
         self.spellings += names
+        if CONFIG in names or (kwargs.get("nargs") in ("+", "*") and "action" not in kwargs):
+            self._once += names
         return super().add_argument(*names, **kwargs)
 
     def parse_known_args(
@@ -47,6 +51,11 @@ class CommandParser(HfArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse, and refuse what is unknown here, where the name of the sub-command is known."""
         self.words = list(sys.argv[1:] if args is None else args)
+        given = self._given_options()
+        for name in self._once:
+            if given.count(name) > 1:
+                also = "" if name == CONFIG else f", with all values after it: {name} A B"
+                self.error(f"{name} is given {given.count(name)} times; give it once{also}")
         options, unknown = super().parse_known_args(
             [*self._words_of_file(), *self.words], namespace
         )
@@ -80,10 +89,9 @@ class CommandParser(HfArgumentParser):
         return []
 
     def _unknown_options(self) -> list[str]:
-        """Return the options given that are no option's name nor the beginning of one."""
-        given = [word.partition("=")[0] for word in self.words if word.startswith("--")]
-        return [
-            option
-            for option in given
-            if not any(spelling.startswith(option) for spelling in self.spellings)
-        ]
+        """Return the options given that there are not."""
+        return [option for option in self._given_options() if option not in self.spellings]
+
+    def _given_options(self) -> list[str]:
+        """Return the names of the options that were typed."""
+        return [word.partition("=")[0] for word in self.words if word.startswith("--")]

@@ -5,6 +5,8 @@ are written down: a resumed run reads what the interrupted one has trained on.
 """
 
 import copy
+import hashlib
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -30,6 +32,7 @@ from hf_vanilla_transformer.data.token_cache import (
     id_schema,
     locked,
     open_pairs,
+    tokenizer_content,
     write_pairs,
 )
 
@@ -56,30 +59,36 @@ class BpeDropout:
     ) -> None:
         self._corpora, self._tokenizer, self._pairs = corpora, tokenizer, pairs
         self._folder, self._max_length = folder, max_length
+        content = json.dumps([tokenizer_content(tokenizer), max_length], sort_keys=True)
+        digest = hashlib.sha256(content.encode())
+        digest.update(np.ascontiguousarray(pairs.digests))
+        self._key = digest.hexdigest()[:16]
 
     def epoch(self, number: int) -> EncodedPairs:
         """Return the pairs of a pass, written down when it is first asked for.
 
+        What was written for other pairs, another tokenizer or another probability has another name.
+
         Raises:
             ValueError: A corpus is not what it was when its pairs were cleaned.
         """
-        folder = self._folder / str(number)
+        folder = self._folder / f"{number}-{self._key}"
         with locked(folder):
             if not folder.is_dir():
                 schema, places = id_schema(self._tokenizer), self._pairs.places
                 tables = self._tables(schema, f"pass {number}, with BPE-dropout")
                 write_pairs(folder, tables, schema, places=places, counts={})
-        pairs = open_pairs(folder)
-        if not np.array_equal(pairs.digests, self._pairs.digests):
-            raise ValueError(f"{folder} holds other pairs than those of this run; remove it")
-        return pairs
+        return open_pairs(folder)
 
     def discard_before(self, number: int) -> None:
         """Delete the passes before one, which no run can resume any more."""
-        for folder in self._folder.glob("[0-9]*"):
-            if folder.name.isdecimal() and int(folder.name) < number:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.with_name(f"{folder.name}.lock").unlink(missing_ok=True)
+        for path in self._folder.glob("[0-9]*-*"):
+            if int(path.name.partition("-")[0]) >= number:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:  # its lock
+                path.unlink(missing_ok=True)
 
     def _tables(self, schema: pa.Schema, name: str) -> Iterator[pa.Table]:
         """Yield all pairs again, in the order of `pairs`."""

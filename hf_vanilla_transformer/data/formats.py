@@ -6,8 +6,10 @@ source and the target. Where a format has names for its columns, names decide, n
 
 import csv
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from functools import cache
+from itertools import chain, count, repeat, zip_longest
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +18,18 @@ from pyarrow import parquet
 
 from hf_vanilla_transformer.data.lines import OnRead, ignore, iterate_lines
 
+logger = logging.getLogger(__name__)
+
 Row = tuple[int, str, str]
 Languages = tuple[str | None, str | None]
 """Language codes of source and target, where the user named them."""
 
 DEFAULT_COLUMNS = ("source", "target")
 BATCH_ROWS = 1000
+LONGEST_FIELD = 1 << 24
+"""Characters of a CSV field beyond which a quotation mark must have been left open."""
+LONE_RETURN = "\udc0d"
+r"""Stands for a lone `\r` where `csv` reads, which would refuse it; no text in UTF-8 holds it."""
 
 
 def read_tsv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iterator[Row]:
@@ -38,6 +46,8 @@ def read_tsv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
         if number == 1 and _is_header(cells, languages):
             columns, width = _find_columns(cells, languages, path), len(cells)
             continue
+        if number == 1:
+            _warn_of_near_header(cells, languages, path)
         if len(cells) != width:
             raise ValueError(
                 f"{path}, line {number}: {len(cells)} columns, expected {width}"
@@ -52,7 +62,9 @@ def read_csv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
     Raises:
         ValueError: The header lacks a column, or a record breaks the rules.
     """
-    records = csv.reader((line + "\n" for line in iterate_lines(path, on_read)), strict=True)
+    csv.field_size_limit(LONGEST_FIELD)
+    lines = iterate_lines(path, on_read, keep_returns=True)
+    records = csv.reader(map(_line_of_csv, lines), strict=True)
     header: list[str] = []
     number = 1
     try:
@@ -65,7 +77,8 @@ def read_csv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
             elif len(cells) != len(header):
                 raise csv.Error(f"{len(cells)} columns, but the header has {len(header)}")
             else:
-                yield number, cells[source], cells[target]
+                sides = (cells[column].replace(LONE_RETURN, "\r") for column in (source, target))
+                yield number, *sides
             number = records.line_num + 1
     except csv.Error as error:
         raise ValueError(
@@ -111,13 +124,12 @@ def read_parquet(path: Path, languages: Languages, on_read: OnRead = ignore) -> 
         ValueError: It is no Parquet file, lacks a column, or a row lacks a text.
     """
     try:
-        file = parquet.ParquetFile(path)
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} is not a Parquet file ({error})") from error
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is not a Parquet file ({_in_one_line(error)})") from error
     with file:
         share = path.stat().st_size / max(1, file.metadata.num_rows)
-        tables = (pa.table(batch) for batch in file.iter_batches(BATCH_ROWS))
-        for row in _rows_of_tables(tables, languages, str(path)):
+        for row in _rows_of_tables(_tables_of_parquet(file, path), languages, str(path)):
             yield row
             on_read(share)
 
@@ -138,6 +150,31 @@ def read_dataset(
         on_read(share)
 
 
+def _line_of_csv(line: str) -> str:
+    r"""Return a line with its end, a `\r` within it masked."""
+    if "\r" not in line:
+        return line + "\n"
+    text = line.removesuffix("\r")
+    return text.replace("\r", LONE_RETURN) + line[len(text) :] + "\n"
+
+
+def _tables_of_parquet(file: parquet.ParquetFile, path: Path) -> Iterator[pa.Table]:
+    """Yield the row groups of a Parquet file, bit by bit."""
+    for group in range(file.num_row_groups):
+        try:
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group]):
+                yield pa.table(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(
+                f"{path}, row group {group + 1}: it is damaged ({_in_one_line(error)}); write the "
+                "file anew"
+            ) from error
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _rows_of_tables(tables: Iterable[pa.Table], languages: Languages, name: str) -> Iterator[Row]:
     """Yield the rows of consecutive Arrow tables, flat or with a struct `translation`."""
     number = 0
@@ -147,12 +184,29 @@ def _rows_of_tables(tables: Iterable[pa.Table], languages: Languages, name: str)
             table = pa.Table.from_struct_array(table["translation"])
         found = _find_columns(table.column_names, languages, name)
         columns = [table.column_names[index] for index in found]
-        for row in zip(*(table[column].to_pylist() for column in columns), strict=True):
+        texts = [_texts_of_column(table[column], name, number + 1) for column in columns]
+        for row in zip(*texts, strict=True):
             number += 1
             for column, text in zip(columns, row, strict=True):
                 if not isinstance(text, str):
                     raise ValueError(f"{name}, row {number}: no text in column {column!r}")
             yield number, *row
+
+
+def _texts_of_column(column: pa.ChunkedArray, name: str, first: int) -> list[object]:
+    """Return the values of a column of which the first one is in row `first`."""
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        return list(map(_decoded, column, count(first), repeat(name)))
+
+
+def _decoded(cell: pa.Scalar, row: int, name: str) -> object:
+    """Return the value in some row."""
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}, row {row}: {error}; convert the texts to UTF-8") from error
 
 
 def _texts_of_json(line: str, languages: Languages) -> tuple[str, str]:
@@ -199,9 +253,30 @@ def _find_columns(found: Sequence[str], languages: Languages, name: str | Path) 
         source, target = choose_names(found, languages)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+    for column in (source, target):
+        if found.count(column) > 1:
+            raise ValueError(
+                f"{name}: {found.count(column)} columns are called {column!r}; rename all but one"
+            )
     return found.index(source), found.index(target)
 
 
 def _is_header(cells: Sequence[str], languages: Languages) -> bool:
     """Tell whether the first line of a TSV file names columns: any language, or both defaults."""
     return any(name in cells for name in languages) or set(DEFAULT_COLUMNS) <= set(cells)
+
+
+def _warn_of_near_header(cells: Sequence[str], languages: Languages, path: Path) -> None:
+    """Warn of a first line that is taken for a pair and looks like names of columns."""
+    names = {name.casefold() for name in (*DEFAULT_COLUMNS, *languages) if name}
+    if any(cell.strip().casefold() in names for cell in cells):
+        _warn_once(
+            f"{path}, line 1: taken for a pair, though it looks like names of columns; if it is, "
+            "say with --source-lang and --target-lang which two to take, or remove it"
+        )
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Warn in the first of many readings of a file."""
+    logger.warning("%s", message)

@@ -20,8 +20,15 @@ def ignore(amount: float) -> None:
     """Take no notice of progress."""
 
 
-def iterate_lines(path: str | Path, on_read: OnRead = ignore) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, gzipped if its name ends in `.gz`, in little memory.
+def iterate_lines(
+    path: str | Path, on_read: OnRead = ignore, *, keep_returns: bool = False
+) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 text file, gzipped if its name ends in `.gz`, in little memory.
+
+    Args:
+        path: The file.
+        on_read: Is told of progress.
+        keep_returns: Leave the `\r` of a `\r\n` at the end of its line.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -31,7 +38,8 @@ def iterate_lines(path: str | Path, on_read: OnRead = ignore) -> Iterator[str]:
     path = Path(path)
     if suffix_of(path) in NO_TEXT:
         raise ValueError(f"{path}: {suffix_of(path)} is no text; convert it to .tsv or .jsonl")
-    return _split(_blocks(path, on_read), name=str(path))
+    lines = _split(_blocks(path, on_read), name=str(path))
+    return lines if keep_returns else _without_returns(lines)
 
 
 def suffix_of(path: str | Path) -> str:
@@ -54,7 +62,11 @@ def decode_lines(data: bytes, *, name: str) -> list[str]:
     Raises:
         ValueError: The bytes are not UTF-8.
     """
-    return list(_split([data], name=name))
+    return list(_without_returns(_split([data], name=name)))
+
+
+def _without_returns(lines: Iterable[str]) -> Iterator[str]:
+    return (line.removesuffix("\r") for line in lines)
 
 
 def _blocks(path: Path, on_read: OnRead) -> Iterator[bytes]:
@@ -73,7 +85,7 @@ def _blocks(path: Path, on_read: OnRead) -> Iterator[bytes]:
 
 
 def _split(blocks: Iterable[bytes], *, name: str) -> Iterator[str]:
-    """Yield the lines of consecutive blocks."""
+    r"""Yield the lines of consecutive blocks, split at `\n` alone."""
     offset, unfinished = 0, []
     for block in blocks:
         end = block.rfind(b"\n") + 1
@@ -99,5 +111,4 @@ def _lines(data: bytes, offset: int, name: str) -> Iterator[str]:
         ) from error
     if offset == 0:
         text = text.removeprefix("\ufeff")
-    for line in text.removesuffix("\n").split("\n"):
-        yield line.removesuffix("\r")
+    yield from text.removesuffix("\n").split("\n")

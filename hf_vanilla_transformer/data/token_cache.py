@@ -1,12 +1,14 @@
 """Tokenise corpora once, into Arrow files that every later run and every process maps.
 
 A folder of the cache is named after all that its content depends on, and appears when it is whole.
-It holds `pairs.arrow`, which `datasets.Dataset.from_file` opens, and `info.json`.
+It holds `pairs.arrow`, which `datasets.Dataset.from_file` opens, and `info.json` with a checksum of
+both: what was damaged on the disk is noticed and made anew.
 """
 
 import json
 import logging
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -32,9 +34,10 @@ from hf_vanilla_transformer.writing import write_folder, write_json
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """To be raised when the same corpora, tokenizer and rules give other files than before."""
 SECONDS_BETWEEN_REPORTS = 10.0
+READ_BYTES = 1 << 20
 
 
 def prepare_pairs(
@@ -63,14 +66,13 @@ def prepare_pairs(
     folder = cache / cache_key(corpora, tokenizer, cleaning)
     cleaner = Cleaner(cleaning)
     with locked(folder):
-        if folder.is_dir():
-            logger.info("%s: tokenised before, read from %s", name, folder)
-        else:
+        pairs = _open_cached(folder, name) if folder.is_dir() else None
+        if pairs is None:
             schema = id_schema(tokenizer)
             tables = _tokenised_tables(corpora, tokenizer, cleaner, schema, name)
             places = [corpus.place for corpus in corpora]
             write_pairs(folder, tables, schema, places=places, counts=cleaner.counts)
-    pairs = open_pairs(folder)
+            pairs = open_pairs(folder)
     cleaner.kept, cleaner.counts = len(pairs), pairs.counts
     report_cleaning(cleaner, name)
     return pairs
@@ -81,7 +83,7 @@ def cache_key(
 ) -> str:
     """Return a name for all that tokenised pairs depend on."""
     sources = [[corpus.place, corpus.languages, corpus.stamp()] for corpus in corpora]
-    content = [FORMAT, sources, _tokenizer_content(tokenizer), asdict(cleaning)]
+    content = [FORMAT, sources, tokenizer_content(tokenizer), asdict(cleaning)]
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -124,14 +126,25 @@ def write_pairs(
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for table in tables:
                 writer.write_table(table)
-        write_json(unfinished / "info.json", {"places": places, "counts": counts})
+        info = {"places": places, "counts": counts}
+        write_json(unfinished / "info.json", info | {"checksum": _checksum(file, info)})
 
 
 def open_pairs(folder: Path) -> EncodedPairs:
-    """Map the pairs of a folder of the cache."""
-    info = json.loads((folder / "info.json").read_text("utf-8"))
-    dataset = datasets.Dataset.from_file(str(folder / "pairs.arrow"))
-    return EncodedPairs(dataset.with_format("arrow")[:], **info)
+    """Map the pairs of a folder of the cache.
+
+    Raises:
+        ValueError: The folder does not hold what was written.
+    """
+    file = folder / "pairs.arrow"
+    try:
+        info = json.loads((folder / "info.json").read_text("utf-8"))
+        is_whole = info.pop("checksum") == _checksum(file, info)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"{folder} is damaged; remove it")
+    return EncodedPairs(datasets.Dataset.from_file(str(file)).with_format("arrow")[:], **info)
 
 
 class TokenisingProgress:
@@ -169,6 +182,26 @@ class TokenisingProgress:
         )
 
 
+def _open_cached(folder: Path, name: str) -> EncodedPairs | None:
+    """Return the pairs of a folder of the cache, None if they must be tokenised again."""
+    try:
+        pairs = open_pairs(folder)
+    except ValueError:
+        logger.warning("%s: %s is damaged and tokenised again", name, folder)
+        return None
+    logger.info("%s: tokenised before, read from %s", name, folder)
+    return pairs
+
+
+def _checksum(file: Path, info: dict[str, object]) -> int:
+    """Return a number that tells whether a file, and what is noted beside it, are as written."""
+    checksum = zlib.crc32(json.dumps(info, sort_keys=True).encode())
+    with file.open("rb") as stream:
+        while block := stream.read(READ_BYTES):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
 def _tokenised_tables(
     corpora: Sequence[Corpus],
     tokenizer: PreTrainedTokenizerBase,
@@ -185,7 +218,7 @@ def _tokenised_tables(
     check_some_kept(cleaner, name)
 
 
-def _tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> list[object]:
+def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> list[object]:
     """Return what decides the ids of a text, but for what the last call asked of the tokenizer."""
     content: list[object] = [type(tokenizer).__name__]
     for backend in backends(tokenizer):

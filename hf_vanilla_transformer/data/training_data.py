@@ -83,11 +83,7 @@ class TrainingData:
             ValueError: A corpus cannot be read, no pair is left, the tokenizer has no merges to
                 leave out, or there are more or fewer weights than corpora.
         """
-        if options.weights and len(options.weights) != len(corpora):
-            raise ValueError(
-                f"{len(options.weights)} weights for {len(corpora)} corpora; give one for each "
-                "(two text files are one corpus)"
-            )
+        check_weights(options.weights, corpora)
         dropping = with_dropout(tokenizer, options.bpe_dropout) if options.bpe_dropout else None
         pairs = prepare_pairs(corpora, tokenizer, cleaning, name="training", cache=cache)
         if dropping is None:
@@ -109,6 +105,19 @@ class TrainingData:
         """Delete what was written for the passes before one: no run resumes them any more."""
         if self._dropout:
             self._dropout.discard_before(number)
+
+
+def check_weights(weights: Sequence[float] | None, corpora: Sequence[Corpus]) -> None:
+    """Refuse another number of weights than of corpora.
+
+    Raises:
+        ValueError: There are more or fewer.
+    """
+    if weights and len(weights) != len(corpora):
+        raise ValueError(
+            f"{len(weights)} weights for {len(corpora)} corpora; give one for each (two text files "
+            "are one corpus)"
+        )
 
 
 def warn_of_overlap(training: EncodedPairs, validation: EncodedPairs) -> int:

@@ -1,26 +1,36 @@
 """What a training run can be told, with the check and the help text of every option."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from hf_vanilla_transformer.data.cleaning import Cleaning
+from hf_vanilla_transformer.data.training_data import PassOptions
 from hf_vanilla_transformer.presets import PRESETS, Preset
 
 T = TypeVar("T")
 
+MOST_ENTRIES, MOST_PARTS = 10_000_000, 1024
 LIMITS = ("max_steps", "epochs", "max_minutes")
+FINE_TUNING = {"batch_tokens": 4096, "warmup_steps": 100, "learning_rate": 2e-4, "epochs": 3}
 POSITIVE = (
     *LIMITS,
     *("batch_tokens", "accumulate", "warmup_steps", "learning_rate"),
     *("save_every", "keep_checkpoints", "patience"),
 )
 RULES: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "clip_norm": ("positive, or 0 to switch it off", lambda value: value >= 0),
-    "spike_ratio": ("more than 1", lambda value: value > 1),
+    "accumulate": (f"at most {MOST_PARTS:,}", lambda value: value <= MOST_PARTS),
+    "clip_norm": ("positive, or 0 to switch it off", lambda value: 0 <= value < math.inf),
+    "spike_ratio": ("more than 1 and finite", lambda value: 1 < value < math.inf),
     "valid_beams": ("positive, or 0 for the loss alone", lambda value: value >= 0),
     "seed": ("a whole number from 0 to 2^32 - 1", lambda value: 0 <= value < 2**32),
 }
+
+
+def _spelt(name: str) -> str:
+    """Return the name of an option as the command line has it."""
+    return "--from" if name == "from_model" else f"--{name.replace('_', '-')}"
 
 
 def _option(
@@ -72,8 +82,10 @@ class RunArguments:
     )
     from_model: str | None = _option(
         None,
-        "Start from this model and its tokenizer, a saved folder or a name on the Hub, with a "
-        "fresh optimiser. No preset's numbers apply then.",
+        "Fine-tune this model with its tokenizer, a saved folder or a name on the Hub, with a "
+        "fresh optimiser. In place of a preset's numbers, unless given: "
+        + ", ".join(f"{_spelt(name)} {value}" for name, value in FINE_TUNING.items())
+        + ".",
         "MODEL",
         aliases=("--from",),
     )
@@ -108,6 +120,8 @@ class RunArguments:
     def __post_init__(self) -> None:
         if self.label_smoothing is not None and not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing={self.label_smoothing} must be from 0 to below 1")
+        if self.vocab_size is not None and self.vocab_size > MOST_ENTRIES:
+            raise ValueError(f"vocab_size={self.vocab_size} must be at most {MOST_ENTRIES:,}")
         for name, why in (
             ("from_model", "the model brings its own"),
             ("tokenizer", "it comes with the tokenizer"),
@@ -127,11 +141,6 @@ CONTRADICTIONS = {
     "from_model": ("preset", "tokenizer", *TRAINED),
     "tokenizer": TRAINED,
 }
-
-
-def _spelt(name: str) -> str:
-    """Return the name of an option as the command line has it."""
-    return "--from" if name == "from_model" else f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +173,9 @@ class DataArguments:
 
     def __post_init__(self) -> None:
         self.cleaning(self.max_length)  # refuses what is out of range
-        if not 0 <= self.bpe_dropout < 1:
-            raise ValueError(f"bpe_dropout={self.bpe_dropout} must be at least 0 and below 1")
+        self.passes(seed=0)
+        if self.max_ratio == math.inf:
+            raise ValueError("max_ratio=inf must be finite; 0 switches the rule off")
 
     def cleaning(self, limit: int) -> Cleaning:
         """Return the rules, for a model that takes at most `limit` tokens a side."""
@@ -175,6 +185,10 @@ class DataArguments:
             drop_identical=self.drop_identical,
             drop_duplicates=self.drop_duplicates,
         )
+
+    def passes(self, seed: int) -> PassOptions:
+        """Return how the passes of a run with some seed are put together."""
+        return PassOptions(seed=seed, weights=self.weights, bpe_dropout=self.bpe_dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +217,8 @@ class LoopArguments:
     )
     warmup_steps: int = _option(
         4000,
-        "Updates during which the learning rate rises. Left out: the preset's number.",
+        "Updates during which the learning rate rises. Left out: the preset's number. Fewer let "
+        "the paper's rate rise higher: set --learning-rate too.",
     )
     learning_rate: float | None = _option(
         None,
@@ -225,9 +240,7 @@ class LoopArguments:
     gradient_checkpointing: bool = _option(
         False, "Compute activations again in the backward pass: less memory, more time."
     )
-    pack: bool = _option(
-        False, "Put several pairs in a row of a batch, apart from each other: less padding."
-    )
+    pack: bool = _option(False, "Put several pairs in a row of a batch, apart from each other.")
     save_every: int = _option(1000, "Validate and save a checkpoint every so many updates.")
     keep_checkpoints: int = _option(
         5,
@@ -246,23 +259,28 @@ class LoopArguments:
     def __post_init__(self) -> None:
         for name in POSITIVE:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value} must be positive")
+            if value is not None and not 0 < value < math.inf:
+                rule = "finite" if value == math.inf else "positive"
+                raise ValueError(f"{name}={value} must be {rule}")
         for name, (rule, is_kept) in RULES.items():
             if getattr(self, name) is not None and not is_kept(getattr(self, name)):
                 raise ValueError(f"{name}={getattr(self, name)} must be {rule}")
         if self.best_by == "bleu" and not self.valid_beams:
             raise ValueError("best_by=bleu needs translations: set valid_beams to at least 1")
         if all(getattr(self, name) is None for name in LIMITS):
-            raise ValueError(f"training needs an end: set one of {', '.join(LIMITS)}")
+            raise ValueError(f"training needs an end: set {', '.join(map(_spelt, LIMITS))}")
 
     @classmethod
     def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":
-        """Fill the options that are None with the preset's numbers, then with the defaults."""
+        """Fill options that are None with the preset's numbers, or those of fine-tuning.
+
+        What neither has keeps its default.
+        """
         given = {name: value for name, value in options.items() if value is not None}
-        numbers: dict[str, object] = {}
+        numbers: dict[str, object] = dict(FINE_TUNING)
         if preset is not None:
             numbers = {"batch_tokens": preset.batch_tokens, "warmup_steps": preset.warmup_steps}
-            if not given.keys() & set(LIMITS):
-                numbers["max_steps"] = preset.train_steps
+            numbers["max_steps"] = preset.train_steps
+        if given.keys() & set(LIMITS):
+            numbers = {name: number for name, number in numbers.items() if name not in LIMITS}
         return cls(**numbers | given)

@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -64,14 +66,19 @@ def remove_checkpoint(folder: Path) -> None:
 def remove_leftovers(root: str | Path) -> None:
     """Delete what a killed run was about to write or to delete."""
     for path in Path(root).glob(".step-*"):
-        shutil.rmtree(path)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def list_checkpoints(root: str | Path) -> list[Path]:
     """Return the finished checkpoints of a folder, oldest first."""
     if not Path(root).is_dir():
         return []
-    found = [path for path in Path(root).iterdir() if STEP_FOLDER.fullmatch(path.name)]
+    found = [
+        path for path in Path(root).iterdir() if STEP_FOLDER.fullmatch(path.name) and path.is_dir()
+    ]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
@@ -82,8 +89,8 @@ def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
     §6.1). Sums are kept in float64.
 
     Raises:
-        ValueError: No checkpoint is given, one holds no safetensors file, or their tensors differ
-            in name or shape.
+        ValueError: No checkpoint is given, one holds no safetensors file or a damaged one, or
+            their tensors differ in name or shape.
     """
     if not checkpoints:
         raise ValueError("no checkpoint to average")
@@ -102,6 +109,7 @@ def average_checkpoints(checkpoints: Sequence[str | Path], output: str | Path) -
 
     Raises:
         ValueError: As `average_weights`.
+        OSError: It cannot be written.
     """
     weights = average_weights(checkpoints)
     with write_folder(output) as unfinished:
@@ -111,7 +119,33 @@ def average_checkpoints(checkpoints: Sequence[str | Path], output: str | Path) -
             ignore=shutil.ignore_patterns(*NOT_AVERAGED),
             dirs_exist_ok=True,
         )
-        save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
+        try:
+            save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise OSError(f"{output} could not be written ({error}); see to the disk") from error
+
+
+def check_weights(checkpoint: str | Path) -> None:
+    """Refuse a model folder whose weights are missing or not as long as they should be.
+
+    Raises:
+        ValueError: They are.
+    """
+    for file in _weight_files(checkpoint):
+        with _naming_damage(file), safe_open(file, framework="pt"):
+            pass
+
+
+@contextmanager
+def _naming_damage(place: str | Path) -> Iterator[None]:
+    """Turn what safetensors says of damaged weights into a ValueError that names their place."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise ValueError(
+            f"{place}: the weights are damaged ({error}); copy or download them again, or take "
+            "another checkpoint"
+        ) from error
 
 
 def _point_at(link: Path, name: str) -> None:
@@ -138,10 +172,18 @@ def _flush(path: Path) -> None:
 
 def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:
     """Read every tensor of a model folder, in one safetensors file or several."""
+    weights = {}
+    for file in _weight_files(checkpoint):
+        with _naming_damage(file):
+            weights |= load_file(file)
+    return weights
+
+
+def _weight_files(checkpoint: str | Path) -> list[Path]:
     files = sorted(Path(checkpoint).glob("*.safetensors"))
     if not files:
         raise ValueError(f"{checkpoint} holds no .safetensors file; give a saved model folder")
-    return {name: tensor for file in files for name, tensor in load_file(file).items()}
+    return files
 
 
 def _check_same_tensors(first: dict[str, Tensor], second: dict[str, Tensor], where: str) -> None:

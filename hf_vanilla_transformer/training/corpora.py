@@ -9,22 +9,27 @@ from hf_vanilla_transformer.data.cleaning import Cleaner
 from hf_vanilla_transformer.data.corpus import Corpus, open_corpora, sample_texts
 from hf_vanilla_transformer.data.encoding import Dropped, EncodedPairs, find_dropped
 from hf_vanilla_transformer.data.token_cache import prepare_pairs
-from hf_vanilla_transformer.data.training_data import PassOptions, TrainingData, warn_of_overlap
+from hf_vanilla_transformer.data.training_data import TrainingData, check_weights, warn_of_overlap
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
 from hf_vanilla_transformer.training.start import find_limit, new_tokenizer
 
 PASSES = "passes"
 
 
-def open_training_corpora(run: RunArguments) -> tuple[list[Corpus], list[Corpus]]:
+def open_training_corpora(
+    run: RunArguments, data: DataArguments
+) -> tuple[list[Corpus], list[Corpus]]:
     """Return the corpora for training and for validation, unread.
 
     Raises:
         FileNotFoundError: A file is missing.
-        ValueError: A name is none of a corpus, or a validation corpus is empty.
+        ValueError: A name is none of a corpus, a validation corpus is empty, or there are more or
+            fewer weights than corpora.
     """
     languages = {"source_language": run.source_lang, "target_language": run.target_lang}
-    return open_corpora(run.train, **languages), open_corpora(run.valid, **languages)
+    training = open_corpora(run.train, **languages)
+    check_weights(data.weights, training)
+    return training, open_corpora(run.valid, **languages)
 
 
 def training_texts(run: RunArguments, corpora: list[Corpus]) -> list[str]:
@@ -62,7 +67,7 @@ def prepare_training(
         corpora[0],
         tokenizer,
         data.cleaning(limit),
-        PassOptions(seed=seed, weights=data.weights, bpe_dropout=data.bpe_dropout),
+        data.passes(seed),
         passes=Path(run.output) / PASSES,
     )
     plain = DataArguments(max_length=data.max_length).cleaning(limit)
@@ -74,7 +79,7 @@ def prepare_training(
 
 def preview_cleaning(run: RunArguments, data: DataArguments) -> Iterator[Dropped | str]:
     """Yield the training pairs that a run would leave out, then the counts; write nothing."""
-    corpora, _ = open_training_corpora(run)
+    corpora, _ = open_training_corpora(run, data)
     tokenizer = new_tokenizer(run, lambda: training_texts(run, corpora))
     cleaner = Cleaner(data.cleaning(find_limit(run)))
     yield from find_dropped(corpora, tokenizer, cleaner)

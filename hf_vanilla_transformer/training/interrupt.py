@@ -16,8 +16,8 @@ def finish_on_signal() -> Iterator[threading.Event]:
     """Yield an event that the first SIGINT or SIGTERM sets; a later one acts as it did before.
 
     Launchers of several processes pass on a Ctrl-C that the terminal has already sent to all, so
-    what follows within a second belongs to the first. Outside the main thread, where Python
-    allows no handler, the event stays unset.
+    what follows within a second belongs to the first, and the block does not end before. Outside
+    the main thread, where Python allows no handler, the event stays unset.
     """
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -40,5 +40,7 @@ def finish_on_signal() -> Iterator[threading.Event]:
     try:
         yield requested
     finally:
+        if requested.is_set():
+            time.sleep(max(0.0, first + SAME_REQUEST_SECONDS - time.monotonic()))
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -4,6 +4,7 @@ The loss of an update is the sum over the target tokens of all processes and acc
 divided by their number, so gradients do not depend on how the update is dealt out.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.interrupt import finish_on_signal
 from hf_vanilla_transformer.training.loss_watch import LossWatch, name_worst_pairs
 from hf_vanilla_transformer.training.progress import Progress, perplexity
-from hf_vanilla_transformer.training.run_state import RunState, Validation
+from hf_vanilla_transformer.training.run_state import RunState, Validation, limit_reached
 from hf_vanilla_transformer.training.saved_state import SavedState
 from hf_vanilla_transformer.training.schedule import learning_rate, paper_peak
 from hf_vanilla_transformer.training.updates import (
@@ -80,7 +81,8 @@ def train(
         saved: Where the run goes on from, None for its beginning.
 
     Raises:
-        ArithmeticError: The loss is no longer finite, or it spiked.
+        ArithmeticError: The loss, of training or of validation, or the norm of the gradient is no
+            longer finite, or the loss spiked.
     """
     loop = _Loop(model, arguments, accelerator, saved)
     return loop.run(pairs_of, validate, save)
@@ -134,11 +136,24 @@ class _Loop:
                 self._validate(validate)
                 self._save(save)
 
+        self._tell_of_rate()
         state.stopped_by = limit_reached(state, self.arguments) or self._train(pairs_of, checkpoint)
+        if state.stopped_by == "interrupt":
+            self._save(save)  # before validation, which takes time: a second signal may follow
         if not state.validations or state.validations[-1].step != state.steps:
             checkpoint()
         self.progress.note(f"training ended after step {state.steps}: {state.stopped_by}")
         return state
+
+    def _tell_of_rate(self) -> None:
+        """Log where the learning rate goes, and if it will not get there."""
+        warmup, last = self.arguments.warmup_steps, self.arguments.max_steps
+        self.progress.note(f"learning rate: rises to {self.peak_rate:.2e} at step {warmup}")
+        if last is not None and last < warmup:
+            self.progress.note(
+                f"training will end at step {last} of {warmup} warm-up steps, when the model has "
+                "learned little: see --max-steps, --warmup-steps and --learning-rate"
+            )
 
     def _train(self, pairs_of: PairsOfEpoch, checkpoint: Callable[[], None]) -> str:
         """Update the weights until a limit is reached; return its name."""
@@ -173,14 +188,12 @@ class _Loop:
         loss, is_interrupted, is_over = self._sum_over_processes(
             losses.sum().item(), float(interrupted.is_set()), float(self.progress.is_over)
         )
-        if fault := self.watch.fault(loss, step):
+        if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(
                 f"{fault}, highest in {name_worst_pairs(losses, update, self.accelerator)}; look "
                 "at these pairs, or go on from the last checkpoint with --resume and a lower "
                 "learning_rate"
             )
-        if self.arguments.clip_norm:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), self.arguments.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.state.steps = step
@@ -189,6 +202,17 @@ class _Loop:
         if step % TRACK_EVERY == 0:
             self._track(training_loss=loss, learning_rate=rate, padding_waste=share.waste)
         return bool(is_interrupted), bool(is_over)
+
+    def _clip_gradients(self, loss: float, step: int) -> str | None:
+        """Clip the gradients; return what is wrong with their norm, if anything is."""
+        accelerator = self.accelerator
+        norm = accelerator.clip_grad_norm_(
+            self.model.parameters(), self.arguments.clip_norm or torch.inf
+        )
+        # The scaler of fp16 skips such an update by itself; DeepSpeed may know no norm.
+        if accelerator.scaler is not None or norm is None or math.isfinite(norm):
+            return None
+        return f"the loss is {loss:.4g} and the norm of its gradient {float(norm)} at step {step}"
 
     def _accumulate_gradients(self, share: Share, step: int) -> Tensor:
         """Add up this process's gradients; return its parts' shares of the loss per token."""
@@ -218,20 +242,32 @@ class _Loop:
         ).tolist()
 
     def _validate(self, validate: Callable[[nn.Module, int], Validation]) -> None:
-        """Score the model, and note it."""
+        """Score the model, and note it.
+
+        Raises:
+            ArithmeticError: The loss is not finite, so the weights are not worth saving.
+        """
         validation = validate(self.model, self.state.steps)
+        if not math.isfinite(validation.loss):
+            raise self._not_saved(f"the validation loss is {validation.loss}")
         self.state.validations.append(validation)
         self.progress.note(str(validation))
         bleu = {} if validation.bleu is None else {"validation_bleu": validation.bleu}
         self._track(validation_loss=validation.loss, **bleu)
 
     def _save(self, save: Callable[[Snapshot], None]) -> None:
-        """Hand what a checkpoint needs to the main process, while the others wait."""
+        """Hand what a checkpoint needs to the main process, while the others wait.
+
+        Raises:
+            ArithmeticError: A weight is not finite.
+        """
         weights = {
             name.removeprefix(COMPILED): tensor
             # Every process takes part.
             for name, tensor in self.accelerator.get_state_dict(self.model).items()
         }
+        if not all(tensor.isfinite().all() for tensor in weights.values()):
+            raise self._not_saved("weights are not finite")
         model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
         if self.accelerator.is_main_process:
             scaler = self.accelerator.scaler
@@ -241,6 +277,12 @@ class _Loop:
             }
             save(Snapshot(model, weights, optimizer, self.state))
         self.accelerator.wait_for_everyone()
+
+    def _not_saved(self, fault: str) -> ArithmeticError:
+        return ArithmeticError(
+            f"{fault} at step {self.state.steps}, and nothing of it is saved; go on from the last "
+            "checkpoint with --resume and a lower learning_rate"
+        )
 
     def _load_optimizer(self, content: dict[str, object]) -> None:
         """Continue with the optimiser of a checkpoint."""
@@ -254,15 +296,3 @@ class _Loop:
             if f"{kind}_loss" in figures:
                 figures[f"{kind}_perplexity"] = perplexity(figures[f"{kind}_loss"])
         self.accelerator.log(figures, step=self.state.steps)
-
-
-def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
-    """Return the name of a limit that a run has come to, if it has."""
-    limits = {
-        "max_steps": state.steps >= (arguments.max_steps or torch.inf),
-        "epochs": state.epoch >= (arguments.epochs or torch.inf),
-        "max_minutes": state.seconds >= 60 * (arguments.max_minutes or torch.inf),
-        "patience": state.validations_since_best(arguments.best_by)
-        >= (arguments.patience or torch.inf),
-    }
-    return next((name for name, is_reached in limits.items() if is_reached), None)

@@ -13,19 +13,19 @@ from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.checkpoints import (
     average_checkpoints,
+    check_weights,
     list_checkpoints,
     save_checkpoint,
 )
 from hf_vanilla_transformer.training.loop import Snapshot, train
-from hf_vanilla_transformer.training.progress import perplexity
-from hf_vanilla_transformer.training.run_state import RunState
+from hf_vanilla_transformer.training.run_state import RunState, Validation
 from hf_vanilla_transformer.training.saved_state import (
     SavedState,
     drop_old_states,
     write_saved_state,
 )
 from hf_vanilla_transformer.training.updates import PairsOfEpoch
-from hf_vanilla_transformer.training.validation import Validator, validation_loss
+from hf_vanilla_transformer.training.validation import Validator
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ def train_and_average(
 ) -> dict[str, object]:
     """Train, and save the average of the last checkpoints as `output/model`.
 
-    Where a single checkpoint, the last or the best, has a lower validation loss than the average,
-    as after a run too short for it, that one is saved instead.
+    Where a single checkpoint, the last or the best, scores better than the average by
+    `loop.best_by`, as after a run too short for averaging, that one is saved instead.
 
     Returns:
         Figures of the training, for the report.
@@ -77,7 +77,7 @@ def train_and_average(
         save=_checkpoint_writer(training, loop),
         saved=training.saved,
     )
-    chosen, loss = _save_model(training, loop, state, accelerator)
+    chosen, scores = _save_model(training, loop, state, accelerator)
     best = state.best(loop.best_by)
     return state.as_json() | {
         "epochs": state.epochs,
@@ -86,15 +86,16 @@ def train_and_average(
         "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
         "best": asdict(best),
         "averaged": [path.name for path in chosen],
-        "validation_loss": loss,
-        "validation_perplexity": perplexity(loss),
+        "validation_loss": scores.loss,
+        "validation_perplexity": scores.perplexity,
     }
 
 
 def _checkpoint_writer(training: Training, loop: LoopArguments) -> Callable[[Snapshot], None]:
     """Return the function that saves a checkpoint and discards what it makes superfluous."""
     root = training.output / CHECKPOINTS
-    epochs_saved = [training.saved.state.epoch if training.saved else 0]
+    begun = training.saved.state if training.saved else RunState()
+    epoch_of = {begun.steps: begun.epoch}
 
     def save(snapshot: Snapshot) -> None:
         state = snapshot.state
@@ -107,8 +108,9 @@ def _checkpoint_writer(training: Training, loop: LoopArguments) -> Callable[[Sna
             best=best and best.step,
         )
         drop_old_states(root)
-        epochs_saved.append(state.epoch)
-        training.discard_before(epochs_saved[-2])  # the checkpoint before this one may be needed
+        epoch_of[state.steps] = state.epoch
+        before = list(epoch_of.values())[-2:][0]  # the checkpoint before this one may be needed
+        training.discard_before(before)
 
     return save
 
@@ -127,26 +129,43 @@ def _write_checkpoint(folder: Path, snapshot: Snapshot, training: Training) -> N
 
 def _save_model(
     training: Training, loop: LoopArguments, state: RunState, accelerator: Accelerator
-) -> tuple[list[Path], float]:
-    """Save the average, or a better single checkpoint; return what it was made of, and its loss."""
+) -> tuple[list[Path], Validation]:
+    """Save the average, or a better single checkpoint; return what it was made of, and scores."""
     root, target = training.output / CHECKPOINTS, training.output / MODEL
-    kept = list_checkpoints(root)
+    kept = [folder for folder in list_checkpoints(root) if _is_whole(folder)]
     last = kept[-loop.keep_checkpoints :]
-    loss = _save_average(last, target, training.valid, accelerator)
-    loss_of = {f"step-{one.step:08d}": one.loss for one in state.validations}
-    single = min(kept, key=lambda folder: loss_of.get(folder.name, torch.inf))
-    if loss_of[single.name] < loss:
-        last, loss = [single], _save_average([single], target, training.valid, accelerator)
-    logger.info("model: averaged checkpoints: %d, validation loss %.4f", len(last), loss)
-    return last, loss
+    beams = loop.valid_beams if loop.best_by == "bleu" else 0
+    validate = Validator(training.valid, training.tokenizer, accelerator, beams=beams)
+    average = _save_average(last, target, validate, state.steps)
+    single = RunState(
+        validations=[one for one in state.validations if root / f"step-{one.step:08d}" in kept]
+    ).best(loop.best_by)
+    if single is not None and single.is_better(average, loop.best_by):
+        last = [root / f"step-{single.step:08d}"]
+        average = _save_average(last, target, validate, single.step)
+    what = "the average of" if len(last) > 1 else "that of"
+    names = ", ".join(folder.name for folder in last)
+    logger.info("model: %s %s, validation loss %.4f", what, names, average.loss)
+    return last, average
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Tell whether the weights of a checkpoint can be read; a warning says if not."""
+    try:
+        check_weights(checkpoint)
+    except ValueError as error:
+        logger.warning("not averaged: %s", error)
+        return False
+    return True
 
 
 def _save_average(
-    checkpoints: list[Path], output: Path, valid: EncodedPairs, accelerator: Accelerator
-) -> float:
-    """Save the mean of checkpoints as a model; return its validation loss."""
+    checkpoints: list[Path], output: Path, validate: Validator, step: int
+) -> Validation:
+    """Save the mean of checkpoints as a model; return its scores."""
+    accelerator = validate.accelerator
     if accelerator.is_main_process:
         average_checkpoints(checkpoints, output)
     accelerator.wait_for_everyone()
     model = AutoModelForSeq2SeqLM.from_pretrained(output).to(accelerator.device)
-    return validation_loss(model, valid, accelerator, config=model.config)
+    return validate(model, step)

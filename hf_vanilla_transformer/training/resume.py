@@ -4,12 +4,14 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, broadcast_object_list
+from filelock import FileLock, Timeout
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.training.arguments import RunArguments
@@ -21,23 +23,75 @@ from hf_vanilla_transformer.training.checkpoints import (
 from hf_vanilla_transformer.training.corpora import PASSES
 from hf_vanilla_transformer.training.outcome import CHECKPOINTS, MODEL
 from hf_vanilla_transformer.training.run_state import RunState
-from hf_vanilla_transformer.training.saved_state import SavedState, newest_good_checkpoint
+from hf_vanilla_transformer.training.saved_state import (
+    MALFORMED,
+    SavedState,
+    newest_good_checkpoint,
+)
 from hf_vanilla_transformer.training.start import LOGS, TOKENIZER
 
 logger = logging.getLogger(__name__)
 
-REPORT, OPTIONS = "report.json", "config.yaml"
+REPORT, OPTIONS, LOCK = "report.json", "config.yaml", ".lock"
 # A run that ended before its first checkpoint leaves these, which the next one replaces.
-WRITTEN_BEFORE_TRAINING = {TOKENIZER, LOGS, OPTIONS, PASSES}
+WRITTEN_BEFORE_TRAINING = {TOKENIZER, LOGS, OPTIONS, PASSES, LOCK}
+MODEL_OPTIONS = (
+    "preset",
+    "from",
+    "tokenizer",
+    "vocab_size",
+    "separate_vocabularies",
+    "isolate_han",
+)
 ORDER_OPTIONS = ("batch_tokens", "seed", "weights", "bpe_dropout")
 SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+@contextmanager
+def alone_in_output(run: RunArguments, accelerator: Accelerator) -> Iterator[None]:
+    """Keep other runs out of the output folder; the system forgets the lock of a killed run.
+
+    Raises:
+        ValueError: The output folder is in use, and by another run or not one to resume.
+    """
+    if not accelerator.is_main_process:
+        yield
+        return
+    output = Path(run.output)
+    _refuse_other_content(output, run)
+    output.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(output / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(
+            f"another run is at work in {output}; wait for its end, or name another --output"
+        ) from error
+    try:
+        yield
+    finally:
+        (output / LOCK).unlink(missing_ok=True)
+        lock.release()
+        with suppress(OSError):  # a run that was refused leaves no folder behind
+            output.rmdir()
+
+
+def _refuse_other_content(output: Path, run: RunArguments) -> None:
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file; name a new folder with --output")
+    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    if not names <= WRITTEN_BEFORE_TRAINING and not run.resume:
+        raise ValueError(
+            f"output folder {output} is not empty; name a new one, or go on with the run in it by "
+            "--resume"
+        )
 
 
 def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | None:
     """Return the checkpoint that a run goes on from, the same on every process; None for a new run.
 
     Raises:
-        ValueError: The output folder is in use and the run is not resumed, or cannot be.
+        ValueError: The run cannot be resumed.
     """
     if run.resume and accelerator.distributed_type in SHARDED:
         raise ValueError(
@@ -51,19 +105,11 @@ def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | No
 
 def _claim(run: RunArguments) -> SavedState | None:
     output = Path(run.output)
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output} is a file; name a new folder with --output")
-    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    if not names <= WRITTEN_BEFORE_TRAINING and not run.resume:
-        raise ValueError(
-            f"output folder {output} is not empty; name a new one, or go on with the run in it by "
-            "--resume"
-        )
     if not run.resume:
         shutil.rmtree(output / PASSES, ignore_errors=True)
         return None
     saved = _last_checkpoint(output / CHECKPOINTS)
-    if saved is None and MODEL in names:
+    if saved is None and (output / MODEL).exists():
         raise ValueError(f"{output} holds a model but no checkpoint to go on from")
     if saved is None:
         logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
@@ -94,9 +140,9 @@ def finished_report(output: Path, state: RunState) -> dict[str, object] | None:
     """Return the report of a run if it was written at `state`, the run's last one."""
     try:
         report = json.loads((output / REPORT).read_text("utf-8"))
-    except FileNotFoundError:
+        is_of_this_state = report["training"]["steps"] == state.steps
+    except MALFORMED:
         return None
-    is_of_this_state = report["training"]["steps"] == state.steps
     return report if is_of_this_state and (output / MODEL).is_dir() else None
 
 
@@ -112,8 +158,17 @@ def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) 
 
     Where that changes the order of the pairs, the pass that was cut short begins anew, on every
     process: all must call it.
+
+    Raises:
+        ValueError: An option differs that made the model what it is.
     """
     before, now = saved.facts["options"], facts["options"]
+    for name in MODEL_OPTIONS:
+        if before.get(name) != now.get(name):
+            raise ValueError(
+                f"resume: {name} was {before.get(name)}, now {now.get(name)}; the model that "
+                "exists keeps it: leave the option as it was, or start anew in another folder"
+            )
     for name, value in now.items():
         if before.get(name) != value:
             logger.warning("resume: %s was %s, now %s", name, before.get(name), value)

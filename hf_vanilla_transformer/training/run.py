@@ -17,18 +17,19 @@ from hf_vanilla_transformer.training.corpora import (
     prepare_training,
     training_texts,
 )
-from hf_vanilla_transformer.training.loop import limit_reached
 from hf_vanilla_transformer.training.option_file import write_option_file
 from hf_vanilla_transformer.training.outcome import Training, train_and_average
 from hf_vanilla_transformer.training.precision import fast_cpu_products
 from hf_vanilla_transformer.training.resume import (
     OPTIONS,
     REPORT,
+    alone_in_output,
     claim_output,
     compare_facts,
     describe_corpus,
     finished_report,
 )
+from hf_vanilla_transformer.training.run_state import limit_reached
 from hf_vanilla_transformer.training.saved_state import SavedState
 from hf_vanilla_transformer.training.start import (
     DEFAULT_PRESET,
@@ -56,12 +57,21 @@ def run_training(run: RunArguments, data: DataArguments, loop: LoopArguments) ->
         The content of the report.
 
     Raises:
-        ValueError: The output folder is in use, the preset is unknown, or a corpus cannot be read.
+        ValueError: The output folder is in use, perhaps by another run; the preset is unknown, or
+            a corpus cannot be read.
         FileNotFoundError: A file of pairs is missing.
         ArithmeticError: Training cannot go on with the loss that it met.
     """
     preset_of(run)  # refuses an unknown one before anything is read
     accelerator = _start(run, loop)
+    with alone_in_output(run, accelerator):
+        return _run_alone(run, data, loop, accelerator)
+
+
+def _run_alone(
+    run: RunArguments, data: DataArguments, loop: LoopArguments, accelerator: Accelerator
+) -> dict[str, object]:
+    """Do what `run_training` does."""
     output = Path(run.output)
     saved = claim_output(run, accelerator)
     limit = saved and limit_reached(saved.state, loop)
@@ -123,10 +133,10 @@ def _prepare(
     accelerator: Accelerator,
 ) -> Training:
     """Bring the tokenizer, the model and the corpora."""
-    corpora = open_training_corpora(run)
+    corpora = open_training_corpora(run, data)
     texts = partial(training_texts, run, corpora[0])
-    tokenizer = prepare_tokenizer(run, texts, accelerator, is_resumed=saved is not None)
     checkpoint = None if saved is None else saved.folder
+    tokenizer = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
     model = prepare_model(run, tokenizer, seed=options["seed"], checkpoint=checkpoint)
     pairs, valid = prepare_training(
         corpora,
@@ -177,7 +187,7 @@ def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) 
     if steps < loop.warmup_steps:
         logger.warning(
             "stopped at step %d of %d warm-up steps: the model has learned little; give it more "
-            "time or lower warmup_steps",
+            "time, or lower --warmup-steps and set --learning-rate, whose peak would rise",
             steps, loop.warmup_steps,
         )  # fmt: skip
     logger.info("saved %s/model, described in %s/report.json", output, output)

@@ -3,6 +3,8 @@
 import math
 from dataclasses import asdict, dataclass, field
 
+from hf_vanilla_transformer.training.arguments import LoopArguments
+
 
 @dataclass(frozen=True)
 class Validation:
@@ -22,6 +24,10 @@ class Validation:
     def perplexity(self) -> float:
         """Return e to the loss."""
         return math.exp(min(self.loss, 700.0))
+
+    def is_better(self, other: "Validation", best_by: str) -> bool:
+        """Tell whether "loss" or "bleu" is better than another's."""
+        return self.bleu > other.bleu if best_by == "bleu" else self.loss < other.loss
 
     def __str__(self) -> str:
         """Return the scores as text."""
@@ -74,3 +80,15 @@ class RunState:
         """Return the state that was saved."""
         validations = [Validation(**one) for one in content["validations"]]
         return cls(**content | {"validations": validations})
+
+
+def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
+    """Return the name of a limit that a run has come to, if it has."""
+    limits = {
+        "max_steps": state.steps >= (arguments.max_steps or math.inf),
+        "epochs": state.epoch >= (arguments.epochs or math.inf),
+        "max_minutes": state.seconds >= 60 * (arguments.max_minutes or math.inf),
+        "patience": state.validations_since_best(arguments.best_by)
+        >= (arguments.patience or math.inf),
+    }
+    return next((name for name, is_reached in limits.items() if is_reached), None)

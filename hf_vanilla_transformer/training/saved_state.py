@@ -22,6 +22,8 @@ from hf_vanilla_transformer.writing import write_json
 
 logger = logging.getLogger(__name__)
 
+# What reading JSON that is missing, damaged or of another shape raises.
+MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 STATE_FOLDER = "training_state"
 OPTIMIZER, STATE, FILES = "optimizer.pt", "state.json", "files.json"
 
@@ -40,21 +42,25 @@ class SavedState:
     state: RunState
     facts: dict[str, object]
 
-    def optimizer(self) -> dict[str, object]:
-        """Read the tensors of the optimiser.
+    def optimizer(self, *, is_mapped: bool = False) -> dict[str, object]:
+        """Read the tensors of the optimiser, or map them without reading.
 
         Raises:
-            ValueError: The file holds more than tensors and plain values.
+            ValueError: The file is damaged, or holds more than tensors and plain values.
         """
         file = self.folder / STATE_FOLDER / OPTIMIZER
         try:
-            return torch.load(file, map_location="cpu", weights_only=True)
+            content = torch.load(file, map_location="cpu", weights_only=True, mmap=is_mapped)
         except pickle.UnpicklingError as error:
             raise ValueError(
                 f"{file} is not read: it holds more than tensors and plain values, and unpickling "
-                "that could run code; delete the folder that it is in to resume from an earlier "
-                "checkpoint"
+                "that could run code"
             ) from error
+        except (OSError, RuntimeError, EOFError) as error:
+            raise ValueError(f"{file} cannot be read ({error})") from error
+        if not isinstance(content, dict) or "optimizer" not in content:
+            raise ValueError(f"{file} holds no optimiser")
+        return content
 
 
 def write_saved_state(
@@ -73,27 +79,46 @@ def newest_good_checkpoint(root: Path) -> SavedState | None:
     for folder in reversed(list_checkpoints(root)):
         if not (folder / STATE_FOLDER).is_dir():
             continue
-        if damage := find_damage(folder):
-            logger.warning("%s is damaged (%s); it is not resumed from", folder, damage)
-            continue
-        saved = json.loads((folder / STATE_FOLDER / STATE).read_text("utf-8"))
-        return SavedState(folder, RunState.from_json(saved["state"]), saved["facts"])
+        try:
+            return _read_saved_state(folder)
+        except ValueError as error:
+            logger.warning("%s is damaged (%s); it is not resumed from", folder, error)
     return None
+
+
+def _read_saved_state(folder: Path) -> SavedState:
+    """Return what a checkpoint holds to go on from.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    if damage := find_damage(folder):
+        raise ValueError(damage)
+    try:
+        content = json.loads((folder / STATE_FOLDER / STATE).read_text("utf-8"))
+        saved = SavedState(folder, RunState.from_json(content["state"]), dict(content["facts"]))
+    except MALFORMED as error:
+        raise ValueError(f"{STATE_FOLDER}/{STATE} cannot be read") from error
+    saved.optimizer(is_mapped=True)  # refuses what `torch.load` will not read
+    return saved
 
 
 def find_damage(folder: Path) -> str | None:
     """Return what is wrong with the files of a checkpoint, None if all are as they were written."""
     try:
         expected = json.loads((folder / STATE_FOLDER / FILES).read_text("utf-8"))
-    except (OSError, ValueError):
+        sizes = {name: int(fingerprint["bytes"]) for name, fingerprint in expected.items()}
+    except MALFORMED:
         return f"{STATE_FOLDER}/{FILES} cannot be read"
-    for name, fingerprint in expected.items():
+    for name in (OPTIMIZER, STATE):
+        if f"{STATE_FOLDER}/{name}" not in sizes:
+            return f"{STATE_FOLDER}/{FILES} does not list {name}"
+    for name, size in sizes.items():
         if not (folder / name).is_file():
             return f"{name} is missing"
-        if (folder / name).stat().st_size != fingerprint["bytes"]:
-            size = (folder / name).stat().st_size
-            return f"{name} has {size:,} of {fingerprint['bytes']:,} bytes"
-        if _fingerprint(folder / name) != fingerprint:
+        if (found := (folder / name).stat().st_size) != size:
+            return f"{name} has {found:,} of {size:,} bytes"
+        if _fingerprint(folder / name) != expected[name]:
             return f"the content of {name} has changed"
     return None
 

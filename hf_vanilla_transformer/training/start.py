@@ -23,6 +23,7 @@ from hf_vanilla_transformer.tokenization import (
     vocabulary_fields,
 )
 from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+from hf_vanilla_transformer.training.checkpoints import check_weights
 from hf_vanilla_transformer.training.trackers import choose_trackers
 from hf_vanilla_transformer.writing import write_folder
 
@@ -93,7 +94,7 @@ def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditio
 
 
 def prepare_tokenizer(
-    run: RunArguments, texts: Texts, accelerator: Accelerator, *, is_resumed: bool
+    run: RunArguments, texts: Texts, accelerator: Accelerator, *, checkpoint: Path | None
 ) -> PreTrainedTokenizerBase:
     """Bring or train the tokenizer in the main process; the others load what it saved.
 
@@ -102,7 +103,7 @@ def prepare_tokenizer(
         texts: Returns sentences to learn from, by turns of the source and the target, if a
             tokenizer is to be trained.
         accelerator: It knows the main process.
-        is_resumed: Whether the run goes on with the tokenizer that it has.
+        checkpoint: Where the run goes on from, with the tokenizer that is there.
 
     Raises:
         ValueError: The tokenizer cannot be brought or trained.
@@ -110,11 +111,15 @@ def prepare_tokenizer(
     """
     folder = Path(run.output) / TOKENIZER
     with accelerator.main_process_first():
-        if accelerator.is_main_process and not (is_resumed and folder.is_dir()):
-            tokenizer = new_tokenizer(run, texts)
+        if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
+            tokenizer = (
+                AutoTokenizer.from_pretrained(checkpoint)
+                if checkpoint
+                else new_tokenizer(run, texts)
+            )
             with write_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(checkpoint or folder)
 
 
 def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
@@ -154,7 +159,8 @@ def prepare_model(
     """Return the model to train: a checkpoint's, the one to start from, or a new one.
 
     Raises:
-        ValueError: The model to start from is of another kind.
+        ValueError: The model to start from is of another kind or damaged, or its tokenizer has
+            entries that it lacks.
     """
     options = {
         "source_language": run.source_lang,
@@ -166,12 +172,35 @@ def prepare_model(
     if checkpoint is None and not run.from_model:
         return new_model(preset_of(run).config(**given, **vocabulary_fields(tokenizer)))
     found = checkpoint or find_model(run.from_model)
+    if Path(found).is_dir():
+        check_weights(found)
     model = AutoModelForSeq2SeqLM.from_pretrained(found).float()
     if not isinstance(model, VanillaTransformerForConditionalGeneration):
         raise ValueError(
             f"{found} is a {type(model).__name__}; this command trains VanillaTransformer models, "
             "Seq2SeqTrainer of transformers trains any"
         )
+    _check_entries(model.config, tokenizer, str(found))
     for name, value in given.items():
         setattr(model.config, name, value)
     return model
+
+
+def _check_entries(
+    config: VanillaTransformerConfig, tokenizer: PreTrainedTokenizerBase, place: str
+) -> None:
+    """Refuse a tokenizer whose ids would have no embedding.
+
+    Raises:
+        ValueError: It has more entries than the model.
+    """
+    target_rows = config.decoder_vocab_size or config.vocab_size
+    for side, entries, rows in (
+        ("source", len(tokenizer), config.vocab_size),
+        ("target", len(getattr(tokenizer, "target", tokenizer)), target_rows),
+    ):
+        if entries > rows:
+            raise ValueError(
+                f"{place}: the {side} tokenizer has {entries:,} entries, the model embeddings for "
+                f"{rows:,}; call model.resize_token_embeddings({entries}) and save it again"
+            )

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from hf_vanilla_transformer.data import formats
 from hf_vanilla_transformer.data.corpus import (
     Pair,
     holds_pairs,
@@ -286,6 +287,79 @@ def test_columns_go_by_name_and_a_wrong_name_lists_those_there_are(tmp_path, nam
     assert read_pairs(path, source_language="en", target_language="fr") == [Pair("b", "a")]
     with pytest.raises(ValueError, match=r"no column 'de'; there are 'fr', 'en'.*--source-lang"):
         read_pairs(path, source_language="de", target_language="en")
+
+
+def test_a_wanted_column_that_is_there_twice_is_refused(tmp_path):
+    names, cells = ["target", "source", "target", "id", "id"], [pa.array(["a"])] * 5
+    parquet.write_table(pa.Table.from_arrays(cells, names), tmp_path / "x.parquet")
+    files = [
+        tmp_path / "x.parquet",
+        write(tmp_path / "x.csv", ",".join(names) + "\na,a,a,a,a\n"),
+        write(tmp_path / "x.tsv", "\t".join(names) + "\na\ta\ta\ta\ta\n"),
+    ]
+    for file in files:
+        with pytest.raises(ValueError, match=f"{file.name}: 2 columns are called 'target'; rename"):
+            read_pairs(file)
+
+
+def test_a_column_that_is_there_twice_and_not_wanted_does_no_harm(tmp_path):
+    arrays = [pa.array([text]) for text in "abcd"]
+    table = pa.Table.from_arrays(arrays, ["id", "target", "id", "source"])
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert read_pairs(tmp_path / "x.parquet") == [Pair("d", "b")]
+    assert read_pairs(write(tmp_path / "x.csv", "id,target,id,source\na,b,c,d\n")) == [
+        Pair("d", "b")
+    ]
+
+
+def test_a_damaged_page_is_named_by_file_and_row_group(tmp_path):
+    path = tmp_path / "x.parquet"
+    table = pa.table({side: [f"{side} {n}" for n in range(3000)] for side in ("source", "target")})
+    parquet.write_table(table, path, row_group_size=1500, write_page_checksum=True)
+    start = parquet.ParquetFile(path).metadata.row_group(1).column(0).dictionary_page_offset
+    data = bytearray(path.read_bytes())
+    for damaged in (bytes(100), bytes([data[start + 99] ^ 1])):
+        place = start + 100 - len(damaged)
+        path.write_bytes(data[:place] + damaged + data[place + len(damaged) :])
+        with pytest.raises(ValueError, match=r"x\.parquet, row group 2: it is damaged .*anew$"):
+            read_pairs(path)
+    path.write_bytes(data[:-200] + bytes(190) + data[-10:])
+    with pytest.raises(ValueError, match=r"x\.parquet is not a Parquet file"):
+        read_pairs(path)
+
+
+def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):
+    texts = pa.array([b"a"] * 1500 + [b"sch\xf6n", b"a"]).view(pa.string())
+    parquet.write_table(pa.table({"source": texts, "target": texts}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet, row 1501: .*0xf6.*; convert the texts"):
+        read_pairs(tmp_path / "x.parquet")
+
+
+def test_returns_in_csv_are_text_but_before_the_end_of_a_record(tmp_path):
+    text = '"source",target\r\n"a\r\nb\rc",d\re\r\nf\r,"\r"\n"g\n",h\r'
+    pairs = [Pair("a\r\nb\rc", "d\re"), Pair("f\r", "\r"), Pair("g\n", "h")]
+    assert read_pairs(write(tmp_path / "x.csv", text)) == pairs
+
+
+def test_fields_of_csv_may_be_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "LONGEST_FIELD", 300_000)
+    path = write(tmp_path / "x.csv", f"source,target\n{'a' * 200_000},b\n")
+    assert read_pairs(path) == [Pair("a" * 200_000, "b")]
+    write(path, f'source,target\n"{"a" * 300_001}",b\n')
+    with pytest.raises(ValueError, match=r"x\.csv, line 2: field larger than field limit"):
+        read_pairs(path)
+
+
+@pytest.mark.parametrize(
+    ("first", "warned"),
+    [("source\tfr", 1), (" DE\tfr", 1), ("Source\tTarget", 1), ("a\tsource of light", 0)],
+)
+def test_a_first_line_that_resembles_a_header_is_warned_of_once(tmp_path, caplog, first, warned):
+    path = write(tmp_path / "x.tsv", f"{first}\na\tde\n")
+    for _ in range(2):
+        assert len(read_pairs(path, source_language="de", target_language="en")) == 2
+    assert len(caplog.messages) == warned
+    assert all(f"{path}, line 1: taken for a pair" in message for message in caplog.messages)
 
 
 def test_a_language_named_twice_is_not_both_sides(tmp_path):

@@ -36,7 +36,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path, monkeypatch, data, lines, name, 
 def test_blocks_cut_no_line_and_no_character(text, size):
     data = text.encode()
     blocks = [data[start : start + size] for start in range(0, len(data), size)]
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    lines = text.removesuffix("\n").split("\n")
     assert list(lines_module._split(blocks, name="text")) == (lines if text else [])
 
 

@@ -2,17 +2,19 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 
 import datasets
 import numpy as np
+import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer, models
 
 from hf_vanilla_transformer.data import encoding, token_cache
 from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.corpus import open_corpora
-from hf_vanilla_transformer.data.token_cache import cache_key, prepare_pairs
+from hf_vanilla_transformer.data.token_cache import cache_key, open_pairs, prepare_pairs
 from hf_vanilla_transformer.tokenization import join_tokenizers, load_tokenizer, train_tokenizer
 
 RULES = Cleaning(max_length=12)
@@ -176,3 +178,55 @@ def test_info_is_readable(tmp_path, tokenizer, cache):
     prepare_pairs(open_corpora(write_tsv(tmp_path / "a.tsv")), tokenizer, RULES, name="training")
     info = json.loads((folders(cache)[0] / "info.json").read_text())
     assert info["places"] == [f"{tmp_path}/a.tsv, line"]
+
+
+def cut_at_a_message(arrow):
+    """Drop the last blocks of a stream, as a copy that was broken off may do."""
+    with pa.ipc.open_stream(arrow.read_bytes()) as reader:
+        first = reader.read_next_batch()
+    with pa.OSFile(str(arrow), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        writer.write_batch(first)
+
+
+def flip_a_byte(arrow):
+    data = bytearray(arrow.read_bytes())
+    data[len(data) // 2] ^= 1
+    arrow.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("info.json", lambda info: info.write_text("{}")),
+        ("info.json", lambda info: info.write_text("[]")),
+        ("info.json", lambda info: info.write_text('{"places": ')),
+        ("info.json", lambda info: info.write_bytes(b"\xff\x00")),
+        ("info.json", lambda info: info.write_text(info.read_text().replace("line", "lime"))),
+        ("info.json", os.remove),
+        ("pairs.arrow", os.remove),
+        ("pairs.arrow", lambda arrow: arrow.write_bytes(b"")),
+        ("pairs.arrow", lambda arrow: arrow.write_bytes(bytes(arrow.stat().st_size))),
+        ("pairs.arrow", lambda arrow: os.truncate(arrow, arrow.stat().st_size // 2)),
+        ("pairs.arrow", flip_a_byte),
+        ("pairs.arrow", cut_at_a_message),
+    ],
+)
+def test_a_damaged_entry_is_noticed_and_tokenised_again(
+    tmp_path, tokenizer, cache, caplog, monkeypatch, name, damage
+):
+    monkeypatch.setattr(encoding, "BLOCK_PAIRS", 20)
+    corpora = open_corpora(write_tsv(tmp_path / "a.tsv"))
+    written = prepare_pairs(corpora, tokenizer, RULES, name="training")
+    (folder,) = folders(cache)
+    shutil.copy(folder / name, tmp_path / name)  # `written` goes on mapping the first one
+    (tmp_path / name).replace(folder / name)
+    damage(folder / name)
+    with pytest.raises(ValueError, match="is damaged; remove it"):
+        open_pairs(folder)
+    for expected in ([f"training: {folder} is damaged and tokenised again"], []):
+        caplog.clear()
+        pairs = prepare_pairs(corpora, tokenizer, RULES, name="training")
+        assert [one.message for one in caplog.records if one.levelname == "WARNING"] == expected
+        assert pairs.lengths.tolist() == written.lengths.tolist()
+        assert pairs.counts == written.counts
+        assert pairs.origin(3) == written.origin(3)

@@ -1,9 +1,10 @@
 import dataclasses
+import math
 
 import pytest
 
 from hf_vanilla_transformer.presets import PRESETS
-from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
+from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,25 @@ from hf_vanilla_transformer.training.arguments import LoopArguments, RunArgument
 def test_a_number_out_of_range_is_named_with_its_value(name, value):
     with pytest.raises(ValueError, match=f"{name}={value} must be positive"):
         LoopArguments(**{"max_steps": 1, name: value})
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "max_minutes", "clip_norm", "spike_ratio"])
+def test_no_number_of_the_loop_is_infinite(name):
+    with pytest.raises(ValueError, match=f"{name}=inf must be"):
+        LoopArguments(**{"max_steps": 1, name: math.inf})
+
+
+@pytest.mark.parametrize("options", [{"max_ratio": math.inf}, {"weights": [math.inf]}])
+def test_no_number_for_the_pairs_is_infinite(options):
+    with pytest.raises(ValueError, match="inf must be"):
+        DataArguments(**options)
+
+
+def test_sizes_that_no_machine_holds_are_refused():
+    with pytest.raises(ValueError, match="vocab_size=10000001 must be at most 10,000,000"):
+        RunArguments(train=["a"], valid=["b"], output="c", vocab_size=10_000_001)
+    with pytest.raises(ValueError, match="accumulate=1025 must be at most 1,024"):
+        LoopArguments(max_steps=1, accumulate=1025)
 
 
 def test_other_rules_are_told():
@@ -52,7 +72,7 @@ def test_options_that_contradict_each_other_are_refused(options, message):
 
 
 def test_training_without_an_end_is_refused():
-    with pytest.raises(ValueError, match="max_steps, epochs, max_minutes"):
+    with pytest.raises(ValueError, match="--max-steps, --epochs, --max-minutes"):
         LoopArguments()
 
 
@@ -70,3 +90,11 @@ def test_every_option_has_a_help_text():
     for arguments in (RunArguments, LoopArguments):
         for field in dataclasses.fields(arguments):
             assert len(field.metadata["help"]) > 15, field.name
+
+
+def test_fine_tuning_has_numbers_of_its_own_unless_they_are_given():
+    left_out = LoopArguments.with_preset(None, {"learning_rate": None})
+    assert (left_out.warmup_steps, left_out.learning_rate, left_out.epochs) == (100, 2e-4, 3)
+    given = LoopArguments.with_preset(None, {"learning_rate": 1e-3, "max_steps": 7})
+    assert (given.warmup_steps, given.learning_rate) == (100, 1e-3)
+    assert (given.max_steps, given.epochs) == (7, None)

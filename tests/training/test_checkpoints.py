@@ -2,11 +2,14 @@ import errno
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from hf_vanilla_transformer.training import checkpoints
 from hf_vanilla_transformer.training.checkpoints import (
     average_checkpoints,
     average_weights,
+    check_weights,
     list_checkpoints,
     remove_leftovers,
     save_checkpoint,
@@ -74,6 +77,39 @@ def test_leftovers_of_a_kill_are_cleared_away(tmp_path):
     (tmp_path / ".step-00000002.new" / "half").touch()
     remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+
+def test_plain_files_in_place_of_folders_stop_nothing(tmp_path):
+    (tmp_path / "step-00000012").touch()
+    (tmp_path / ".step-00000012.old").touch()
+    assert list_checkpoints(tmp_path) == []
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000012"]
+    save_checkpoint(lambda folder: (folder / "f").touch(), tmp_path, step=12, keep=1)
+    assert (tmp_path / "step-00000012" / "f").is_file()
+
+
+def test_damaged_weights_are_refused_by_the_name_of_the_file(tmp_path):
+    folder = save_weights(tmp_path / "a", w=torch.zeros(99))
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:200])
+    for read in (average_weights, lambda folders: check_weights(folders[0])):
+        with pytest.raises(
+            ValueError, match=r"a/model\.safetensors: the weights are damaged .*copy"
+        ):
+            read([folder])
+
+
+def test_an_average_that_cannot_be_written_is_told_in_one_error(tmp_path, monkeypatch):
+    folder = save_weights(tmp_path / "a", w=torch.zeros(2))
+
+    def fill(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoints, "save_file", fill)
+    with pytest.raises(OSError, match=r"b could not be written .*No space left"):
+        average_checkpoints([folder], tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_the_average_is_the_mean_in_the_dtype_of_the_checkpoints(tmp_path):

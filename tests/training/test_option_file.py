@@ -48,12 +48,29 @@ def test_typed_options_win_over_the_file(option_file, place):
         ("batch-token: 9", "batch-token is not an option; did you mean batch-tokens"),
         ("nonsense: 9", "nonsense is not an option"),
         ("config: other.yaml", "config is not an option"),
-        ("- seed", "holds a list; options are lines"),
+        ("- seed", "holds no mapping; options are lines"),
         ("seed: [", "is not a YAML file"),
-        ("seed: {a: 1}", "seed is {'a': 1}; a value, or a list"),
-        ("target-lang: no", "target-lang is False; put it in quotes"),
+        ("seed: {a: 1}", "line 1: seed is of the type map; a value, or a list"),
+        ("seed: []", "seed is of the type seq; a value, or a list"),
+        ("weights: [1, [2]]", "weights is of the type seq; a value, or a list"),
+        ("target-lang: no", "target-lang is no; put it in quotes"),
+        ("track: [no]", "track is no; put it in quotes"),
+        ("track: [tensorboard, ]\ntrain: [a, ~]", "line 2: train is ~; put it in quotes"),
+        ("batch-tokens: 1:30", "argument --batch-tokens: invalid int value: '1:30'"),
+        ("learning-rate: 1:30.5", "argument --learning-rate: invalid float value: '1:30.5'"),
+        ("track: [none, --resume]", "track holds '--resume', which would be an option"),
+        ("track: [none, -h]", "track holds '-h', which would be an option"),
+        ("seed: 1\n\nseed: 2", "line 3: seed is given twice; leave one out"),
+        ("max_steps: 1\nmax-steps: 2", "line 2: max-steps is given twice"),
+        ("train: " + "[" * 2000, "is nested too deeply"),
+        ("? [a]\n: 1", "line 1: of the type seq is not an option"),
         ("seed: many", "argument --seed: invalid int value: 'many'"),
-        ("a: !!python/object/apply:os.system [exit 3]", "is not a YAML file"),
+        ("a: !!python/object/apply:os.system [exit 3]", "a is not an option"),
+        (
+            "seed: !!python/object/apply:os.system [exit 3]",
+            "python/object/apply:os.system; a value",
+        ),
+        ("seed: !own 3", "seed is of the type !own; a value"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(option_file, capsys, text, message):
@@ -63,6 +80,14 @@ def test_a_bad_file_is_refused_in_one_line(option_file, capsys, text, message):
     printed = capsys.readouterr().err
     assert message in printed
     assert printed.count("\n") == 1
+
+
+def test_values_are_taken_as_they_are_written(option_file):
+    options = parse(
+        [*TYPED, *option_file("seed: 010\ntrack: [2020-01-01, 1e3]\nmax-minutes: .inf")]
+    )
+    assert (options.seed, options.track) == (10, ["2020-01-01", "1e3"])
+    assert options.max_minutes == float("inf")
 
 
 def test_a_missing_file_is_told(capsys):

@@ -1,5 +1,7 @@
 """Whole runs by their command line."""
 
+import fcntl
+import itertools
 import json
 import logging
 import shutil
@@ -18,9 +20,10 @@ from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.data.packing import collate_packed
 from hf_vanilla_transformer.evaluation import load_for_translation
 from hf_vanilla_transformer.tokenization import train_tokenizer
-from hf_vanilla_transformer.training import outcome, threads, updates
+from hf_vanilla_transformer.training import threads, updates
 from hf_vanilla_transformer.training.arguments import RunArguments
-from hf_vanilla_transformer.training.resume import claim_output
+from hf_vanilla_transformer.training.resume import claim_output, finished_report
+from hf_vanilla_transformer.training.run_state import RunState, Validation
 from hf_vanilla_transformer.training.start import prepare_tokenizer
 
 
@@ -109,6 +112,74 @@ def test_a_truncated_checkpoint_is_replaced_from_the_one_before_it(runs, run, ca
     file.unlink()
     run("cut", resume=True, max_steps=15)
     assert runs.steps("cut") == [10, 15]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"training": 1}', '{"training": {}}'])
+def test_a_report_of_another_shape_is_as_good_as_none(tmp_path, text):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "report.json").write_text(text)
+    assert finished_report(tmp_path, RunState(steps=3)) is None
+
+
+def test_a_second_run_in_a_folder_is_refused_while_the_first_is_at_work(runs, run, capsys):
+    lock = runs.folder / "run" / ".lock"
+    lock.parent.mkdir()
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        run("run", status=2)
+        run("run", status=2, resume=True)
+        assert capsys.readouterr().err.count("another run is at work in") == 2
+    run("run", max_steps=1)  # the file alone, which a killed run leaves, hinders nobody
+    assert not lock.exists()
+
+
+def test_a_damaged_older_checkpoint_is_left_out_of_the_average(runs, run, monkeypatch, caplog):
+    monkeypatch.setattr(Validation, "is_better", lambda *_: False)
+    run("run", save_every=5, max_steps=15, keep_checkpoints=4)
+    file = runs.folder / "run" / "checkpoints" / "step-00000005" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    run("run", save_every=5, keep_checkpoints=4, resume=True)
+    names = [f"step-{step:08d}" for step in (10, 15, 20)]
+    assert runs.report("run")["training"]["averaged"] == names
+    assert "not averaged: " in caplog.text
+    assert "step-00000005/model.safetensors: the weights are damaged" in caplog.text
+
+
+def test_a_model_to_start_from_that_is_damaged_is_refused_in_one_line(runs, run, capsys):
+    start = runs.folder / "damaged"
+    shutil.copytree(runs.files / "start", start)
+    (start / "model.safetensors").write_bytes(b"\x00" * 100)
+    run("run", status=2, **{"from": start})
+    assert f"{start}/model.safetensors: the weights are damaged" in capsys.readouterr().err
+
+
+def test_a_model_with_fewer_embeddings_than_its_tokenizer_has_entries_is_refused(runs, run, capsys):
+    start = runs.folder / "larger"
+    shutil.copytree(runs.files / "start", start)
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    entries = len(tokenizer)
+    tokenizer.add_tokens(["<new>", "<newer>"])
+    tokenizer.save_pretrained(start)
+    run("run", status=2, **{"from": start})
+    printed = capsys.readouterr().err
+    assert f"{entries + 2} entries, the model embeddings for {entries}" in printed
+
+
+def test_a_wrong_number_of_weights_is_refused_before_anything_is_trained(runs, run, capsys):
+    lines = [*runs.words("run", preset="tiny", **{"from": None}), "--weights", "1", "2"]
+    assert main(lines) == 2
+    assert "2 weights for 1 corpora" in capsys.readouterr().err
+    assert not (runs.folder / "run" / "tokenizer").exists()
+
+
+def test_pairs_that_changed_are_split_anew_on_resume_with_bpe_dropout(runs, run, caplog):
+    run("run", max_steps=4, bpe_dropout=0.3)
+    other = runs.folder / "other.tsv"
+    lines = (runs.files / "train.tsv").read_text("utf-8").splitlines()
+    other.write_text("\n".join(lines[:-1]), "utf-8")
+    run("run", max_steps=6, bpe_dropout=0.3, resume=True, train=other)
+    assert "resume: the training pairs have changed (70 before, 69 now)" in caplog.text
+    assert runs.report("run")["training"]["steps"] == 6
 
 
 def test_checkpoints_without_a_whole_state_are_left_alone(runs, run, capsys):
@@ -207,17 +278,22 @@ def test_each_side_gets_its_own_vocabulary_when_asked(runs, run):
 
 def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
-    own.save_pretrained(runs.folder / "run" / "tokenizer")
+    checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
+    own.save_pretrained(checkpoint)
     run = RunArguments(train=["x"], valid=["x"], output=str(runs.folder / "run"))
     accelerator = Accelerator(cpu=True)
 
     def texts():
         pytest.fail("no tokenizer needs training")
 
-    kept = prepare_tokenizer(run, texts, accelerator, is_resumed=True)
+    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
     assert kept.get_vocab() == own.get_vocab()
-    new = prepare_tokenizer(run, lambda: ["xyz xyz"] * 2, accelerator, is_resumed=False)
+    assert AutoTokenizer.from_pretrained(folder).get_vocab() == own.get_vocab()
+    new = prepare_tokenizer(run, lambda: ["xyz xyz"] * 2, accelerator, checkpoint=None)
     assert new.get_vocab() != own.get_vocab()
+    assert AutoTokenizer.from_pretrained(folder).get_vocab() == new.get_vocab()
+    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
+    assert kept.get_vocab() == own.get_vocab(), "also beside the tokenizer of another run"
 
 
 def test_the_options_that_a_run_wrote_repeat_it(runs, run):
@@ -234,20 +310,27 @@ def test_the_options_that_a_run_wrote_repeat_it(runs, run):
     assert written[0]["patience"] == 9
 
 
-def test_the_best_checkpoint_is_kept_beside_the_last_ones(runs, run, monkeypatch):
-    bleu = iter([1.0, 9.0, 3.0, 4.0, 5.0])
-    monkeypatch.setattr(
-        "hf_vanilla_transformer.training.validation.validation_bleu", lambda *_, **__: next(bleu)
-    )
-    monkeypatch.setattr(outcome, "validation_loss", lambda *_, **__: 0.0)
+VALIDATION = "hf_vanilla_transformer.training.validation"
+
+
+@pytest.mark.parametrize(
+    ("bleu_of_average", "chosen"),
+    [(9.5, ["step-00000008", "step-00000010"]), (8.5, ["step-00000004"])],
+)
+def test_the_best_checkpoint_is_kept_beside_the_last_ones_and_may_be_the_model(
+    runs, run, monkeypatch, bleu_of_average, chosen
+):
+    bleu = iter([1.0, 9.0, 3.0, 4.0, 5.0, bleu_of_average, 9.0])
+    monkeypatch.setattr(f"{VALIDATION}.validation_bleu", lambda *_, **__: next(bleu))
     run("run", max_steps=10, save_every=2, valid_beams=1, best_by="bleu")
     assert runs.steps("run") == [4, 8, 10]
     best = runs.folder / "run" / "checkpoints" / "best"
     assert best.resolve().name == "step-00000004"
     figures = runs.report("run")["training"]
     assert figures["best"]["bleu"] == 9.0
-    assert figures["averaged"] == ["step-00000008", "step-00000010"]
-    assert load_for_translation(str(best))[0].config.d_model == 32
+    assert figures["averaged"] == chosen
+    is_best = same(model_of(runs, "run"), runs.weights("run", 4))
+    assert is_best == (chosen == ["step-00000004"])
 
 
 def test_the_model_is_the_best_single_checkpoint_where_the_average_is_worse(runs, run):
@@ -261,7 +344,8 @@ def test_the_model_is_the_best_single_checkpoint_where_the_average_is_worse(runs
 def test_the_model_is_the_average_of_the_last_checkpoints_where_that_is_better(
     runs, run, monkeypatch
 ):
-    monkeypatch.setattr(outcome, "validation_loss", lambda *_, **__: 0.0)
+    losses = itertools.chain([4.0, 3.0, 2.0, 1.0], itertools.repeat(0.0))
+    monkeypatch.setattr(f"{VALIDATION}.validation_loss", lambda *_, **__: next(losses))
     run("run", save_every=5)
     assert runs.report("run")["training"]["averaged"] == ["step-00000015", "step-00000020"]
     name = "model.shared.weight"
@@ -326,7 +410,7 @@ def test_weighted_corpora_and_bpe_dropout_resume_exactly(runs, run):
     figures = runs.report("run")["training"]
     assert figures["epochs"] > 1, "one pass alone would show little"
     first = runs.weights("run", 14)
-    assert not (runs.folder / "run" / "passes" / "0").exists(), "no run needs the first pass"
+    assert not list((runs.folder / "run" / "passes").glob("0*")), "no run needs the first pass"
     shutil.rmtree(runs.folder / "run" / "checkpoints" / "step-00000014")
     assert main([*words, *lists, "--resume"]) == 0
     assert same(runs.weights("run", 14), first)
