@@ -1,13 +1,21 @@
 """The library's Seq2SeqTrainer, with figures that do not depend on batch size or processes."""
 
+import logging
+from pathlib import Path
+
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput
+from transformers.utils import CONFIG_NAME
 
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.loss import IGNORED_LABEL
+from hf_vanilla_transformer.publishing.card import write_card
+
+logger = logging.getLogger(__name__)
 
 
 class TranslationTrainer(Seq2SeqTrainer):
@@ -16,19 +24,54 @@ class TranslationTrainer(Seq2SeqTrainer):
     - The evaluation loss is that of all target tokens divided by their number. The library weighs
       every batch by its sentences, whatever their length, so its loss changes with
       `per_device_eval_batch_size`.
-    - Every pair is evaluated once. With several processes the library repeats the first pairs to
-      fill up the last batch, and scores them again.
+    - Every pair is evaluated once, in the order of the dataset. The library groups by length and
+      drops the last batch in evaluation as in training, and with several processes it scores the
+      first pairs again, which fill up the last batch.
     - `label_smoothing_factor` becomes the model's own `label_smoothing`: right with accumulation
       and several processes under every transformers version (4.57 multiplies the loss by their
       number), without a tensor of logits, and with any collator.
+    - The card that is pushed is this package's: see `write_card`.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._evaluated: list[tuple[float, int]] = []
-        if self.label_smoother is not None and hasattr(self.model.config, "label_smoothing"):
-            self.model.config.label_smoothing = self.args.label_smoothing_factor
-            self.label_smoother = None
+        self._smooth_labels_in(self.model)
+
+    def call_model_init(self, trial: object = None) -> nn.Module:
+        """Make the model as the library does, and have it smooth its labels."""
+        model = super().call_model_init(trial)
+        self._smooth_labels_in(model)
+        return model
+
+    def create_model_card(self, *args: object, **kwargs: object) -> None:
+        """Write this package's card for a model of ours, with the scores of every evaluation.
+
+        What the library's arguments say (licence, tags, ...) is edited in the card's metadata
+        instead, where it stays. For other models and for adapters the library writes its own card.
+
+        Raises:
+            ValueError: The configuration names a language that is none.
+        """
+        is_ours = self.model.config.model_type == VanillaTransformerConfig.model_type
+        if not (is_ours and Path(self.args.output_dir, CONFIG_NAME).is_file()):
+            super().create_model_card(*args, **kwargs)
+            return
+        if ignored := sorted(kwargs.keys() - {"model_name"}):
+            logger.warning(
+                "edit the metadata of README.md instead of giving %s", ", ".join(ignored)
+            )
+        training = {
+            "steps": self.state.global_step,
+            "epochs": self.state.epoch,
+            "validations": [
+                {"step": one["step"], "loss": one["eval_loss"], "bleu": one.get("eval_bleu")}
+                for one in self.state.log_history
+                if "eval_loss" in one
+            ],
+        }
+        name = self.hub_model_id or self.args.hub_model_id
+        write_card(self.args.output_dir, reports=[{"training": training}], repo_id=name)
 
     def evaluation_loop(
         self,
@@ -67,6 +110,31 @@ class TranslationTrainer(Seq2SeqTrainer):
             tokens = int(inputs["labels"].ne(IGNORED_LABEL).sum())
             self._evaluated.append((result[0].item() * tokens, tokens))
         return result
+
+    def _smooth_labels_in(self, model: nn.Module) -> None:
+        """Have a model smooth its labels itself, if it can and shall.
+
+        Raises:
+            ValueError: `label_smoothing_factor` is out of its range.
+        """
+        factor = self.args.label_smoothing_factor
+        if not 0 <= factor < 1:
+            raise ValueError(f"label_smoothing_factor={factor} must be from 0 to below 1")
+        if factor and hasattr(model.config, "label_smoothing"):
+            model.config.label_smoothing = factor
+            self.label_smoother = None
+
+    def _get_eval_sampler(self, eval_dataset: Dataset) -> None:
+        """Return no sampler: evaluation keeps the order of the dataset, however training draws."""
+
+    def _get_dataloader(self, *args: object, **kwargs: object) -> DataLoader:
+        """Load data as the library does; only training may drop an incomplete batch."""
+        drops = self.args.dataloader_drop_last
+        self.args.dataloader_drop_last = drops and kwargs.get("is_training", False)
+        try:
+            return super()._get_dataloader(*args, **kwargs)
+        finally:
+            self.args.dataloader_drop_last = drops
 
     def _without_repetitions(self, labels: Tensor) -> Tensor:
         """Blank the labels [B, T] of pairs that only fill up the last batch of all processes."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 from datasets import Dataset
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -62,10 +61,8 @@ class FinetuneArguments:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Train, keep the checkpoint with the highest BLEU, and save it as a model."""
-    parser = HfArgumentParser((FinetuneArguments, Seq2SeqTrainingArguments))
-    parser.set_defaults(**DEFAULTS)
-    options, training = parser.parse_args_into_dataclasses(words)
+    """Train, keep the best checkpoint (by BLEU unless told otherwise), and save it as a model."""
+    options, training = read_arguments(words)
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = AutoModelForSeq2SeqLM.from_pretrained(options.model)
     target_language = getattr(model.config, "target_language", None)
@@ -77,9 +74,12 @@ def main(words: Sequence[str] | None = None) -> None:
         return tokenizer(batch["source"], text_target=batch["target"], truncation=True)
 
     def score(evaluated: EvalPrediction) -> dict[str, float]:
-        # -100 fills up rows; the references are the texts, not what truncation left of them.
-        ids = np.where(evaluated.predictions < 0, tokenizer.pad_token_id, evaluated.predictions)
-        hypotheses = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        # -100 fills up rows; the references are the texts, not what truncation left of them:
+        # TranslationTrainer evaluates every pair, in this order.
+        predictions = evaluated.predictions
+        batches = predictions if isinstance(predictions, list) else [predictions]
+        rows = [row[row >= 0] for batch in batches for row in batch]
+        hypotheses = tokenizer.batch_decode(rows, skip_special_tokens=True)
         references = list(valid["target"])
         scores = score_translations(hypotheses, references, target_language=target_language)
         return {"bleu": scores.bleu, "chrf": scores.chrf}
@@ -102,6 +102,19 @@ def main(words: Sequence[str] | None = None) -> None:
         tokenizer.save_pretrained(training.output_dir)
 
 
+def read_arguments(
+    words: Sequence[str] | None,
+) -> tuple[FinetuneArguments, Seq2SeqTrainingArguments]:
+    """Read the command line; without translations, checkpoints go by their loss."""
+    parser = HfArgumentParser((FinetuneArguments, Seq2SeqTrainingArguments))
+    parser.set_defaults(**DEFAULTS)
+    options, training = parser.parse_args_into_dataclasses(words)
+    if training.prediction_loss_only or not training.predict_with_generate:
+        training.prediction_loss_only = True
+        training.metric_for_best_model, training.greater_is_better = "loss", False
+    return options, training
+
+
 def with_adapters(model: PreTrainedModel, rank: int) -> "PeftModel":
     """Freeze a model and give it LoRA adapters (Hu et al. 2022), on queries and values (§4.2)."""
     from peft import LoraConfig, get_peft_model
@@ -115,7 +128,10 @@ def with_adapters(model: PreTrainedModel, rank: int) -> "PeftModel":
 def read_dataset(names: list[str], options: FinetuneArguments) -> Dataset:
     """Return pairs as a dataset with the columns `source` and `target`."""
     languages = {"source_language": options.source_lang, "target_language": options.target_lang}
-    return Dataset.from_list([pair._asdict() for pair in read_pairs(names, **languages)])
+    pairs = read_pairs(names, **languages)
+    if not pairs:
+        raise ValueError(f"{' '.join(names)} holds no pairs; name a corpus that does")
+    return Dataset.from_list([pair._asdict() for pair in pairs])
 
 
 if __name__ == "__main__":
