@@ -1,8 +1,11 @@
 """Configuration of the original Transformer: every hyper-parameter, in the paper's symbols."""
 
 import copy
+import reprlib
 
 from transformers import PretrainedConfig
+
+from .foreign_settings import check_config_settings
 
 CHOICES = {
     "activation_function": ("relu", "gelu", "silu", "swiglu"),
@@ -14,7 +17,10 @@ SIZES = (
     *("vocab_size", "decoder_vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
     *("encoder_layers", "decoder_layers", "max_position_embeddings"),
 )
-OPTIONAL = ("decoder_vocab_size", "d_k", "d_v")
+LAYERS = ("encoder_layers", "decoder_layers")
+MAX_LAYERS = 1000  # a module takes memory and time whatever its width
+OPTIONAL = ("decoder_vocab_size", "d_k", "d_v", "source_language", "target_language")
+PASSED_ON = {"_commit_hash", "_name_or_path"}  # by the library itself
 PROBABILITIES = ("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
 FLAGS = (
     *("attention_bias", "scale_embedding", "share_encoder_decoder_embeddings"),
@@ -176,6 +182,8 @@ class VanillaTransformerConfig(PretrainedConfig):
             bos_token_id if decoder_start_token_id is None else decoder_start_token_id
         )
         check_fields(self)
+        foreign = {name: kwargs[name] for name in kwargs.keys() - PASSED_ON}
+        check_config_settings(type(self), foreign)
         self.d_k = d_model // num_heads if d_k is None else d_k
         self.d_v = d_model // num_heads if d_v is None else d_v
         kwargs.pop("is_encoder_decoder", None)
@@ -220,15 +228,21 @@ def check_fields(config: VanillaTransformerConfig) -> None:
     rules = [(name, _is_size, "a whole number of at least 1") for name in SIZES]
     rules += [(name, _is_probability, "a number in [0, 1)") for name in PROBABILITIES]
     rules += [(name, _is_flag, "True or False") for name in FLAGS]
+    rules += [(name, _is_text, "text") for name in ("source_language", "target_language")]
+    rules += [(name, lambda n: n <= MAX_LAYERS, f"at most {MAX_LAYERS}") for name in LAYERS]
     rules += [
         (name, lambda x, c=c: x in c, f"one of {', '.join(c)}") for name, c in CHOICES.items()
     ]
     for name, is_valid, rule in rules:
         value = getattr(config, name)
         if not is_valid(value) and not (value is None and name in OPTIONAL):
-            raise ValueError(f"{name}={value!r} is not {rule}")
+            raise ValueError(f"{name}={reprlib.repr(value)} is not {rule}")
     _check_widths(config)
     _check_vocabulary(config)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_flag(value: object) -> bool:

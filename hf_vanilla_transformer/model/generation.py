@@ -1,6 +1,8 @@
 """How translations are searched for: hooks into the library's `generate`, no fork of it."""
 
 import copy
+from collections.abc import Callable
+from os import PathLike
 
 import torch
 from torch import Tensor
@@ -39,6 +41,28 @@ class TranslationGenerationMixin(GenerationMixin):
     def create_masks_for_generate(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor:
         """Leave the decoder's 2D mask as it is: the model builds its own."""
         return attention_mask
+
+    def load_custom_generate(
+        self,
+        pretrained_model_name_or_path: str | PathLike[str] | None = None,
+        trust_remote_code: bool | None = None,
+        **kwargs: object,
+    ) -> Callable[..., object]:
+        """Load code of a folder in place of `generate`, where that is asked for.
+
+        `from_pretrained` of transformers 4.57 would run it unasked if the folder is a local one.
+
+        Raises:
+            OSError: It is not asked for, or there is none.
+        """
+        if not trust_remote_code:
+            raise OSError(
+                f"custom_generate of {pretrained_model_name_or_path} is code, which is run with "
+                "trust_remote_code=True only"
+            )
+        return super().load_custom_generate(
+            pretrained_model_name_or_path, trust_remote_code=trust_remote_code, **kwargs
+        )
 
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, *args: object, **kwargs: object

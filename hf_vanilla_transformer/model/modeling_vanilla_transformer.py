@@ -11,6 +11,7 @@ from .compat import CACHE_KEY
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fast_attention import fast_attention  # noqa: F401
 from .fast_dropout import FastDropout  # noqa: F401
+from .foreign_settings import check_config_settings  # noqa: F401
 from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS, TranslationGenerationMixin
 from .layers import EncoderLayer  # noqa: F401

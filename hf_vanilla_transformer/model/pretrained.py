@@ -1,8 +1,13 @@
 """What both models share: initialisation, tied embeddings, resizing, argument checks."""
 
+import json
+import os
+from os import PathLike
+from pathlib import Path
 from typing import TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
 from .attention import MultiHeadAttention
@@ -15,6 +20,11 @@ T = TypeVar("T")
 
 # What versions of the library hand to every `forward`, and this one has no use for.
 IGNORED_ARGUMENTS = {"cache_position"}
+
+NO_PICKLES = (
+    "other weights (pytorch_model.bin, *.pt) are pickles, which may run code where they are read, "
+    "so they are not read: have the model saved as safetensors"
+)
 
 
 class VanillaTransformerPreTrainedModel(PreTrainedModel):
@@ -30,6 +40,48 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["cache", "past_key_values"]
     _fast = True
+
+    def __init__(self, config: VanillaTransformerConfig, *args: object, **kwargs: object) -> None:
+        check_memory(config)
+        super().__init__(config, *args, **kwargs)
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | PathLike[str] | None, *args: object, **kwargs: object
+    ) -> "VanillaTransformerPreTrainedModel":
+        """Load a model as the library does, but never from a pickle.
+
+        Raises:
+            ValueError: `use_safetensors=False` asks for a pickle, the weights lie outside the
+                folder or are of other shapes than the config says, or the config asks for more
+                memory than there is.
+            OSError: There is no such model, or it has no weights as safetensors.
+        """
+        if kwargs.pop("use_safetensors", None) is False:
+            raise ValueError(f"use_safetensors=False: {NO_PICKLES}")
+        try:
+            return super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
+        except OSError as error:
+            if "safetensors" not in str(error):
+                raise
+            raise OSError(f"{name} has no model.safetensors; {NO_PICKLES}") from error
+
+    @classmethod
+    def _load_pretrained_model(
+        cls,
+        model: "VanillaTransformerPreTrainedModel",
+        state_dict: dict[str, Tensor] | None,
+        checkpoint_files: list[str] | None,
+        *args: object,
+        **kwargs: object,
+    ) -> object:
+        # From 5.0 on the option is in an object.
+        options = next((x for x in args if hasattr(x, "ignore_mismatched_sizes")), None)
+        is_lax = kwargs.get(
+            "ignore_mismatched_sizes", getattr(options, "ignore_mismatched_sizes", False)
+        )
+        check_weight_files(model, checkpoint_files or [], check_shapes=not is_lax)
+        return super()._load_pretrained_model(model, state_dict, checkpoint_files, *args, **kwargs)
 
     @property
     def fast(self) -> bool:
@@ -115,6 +167,74 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
 def _replace_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
     parent, _, name = name.rpartition(".")
     setattr(model.get_submodule(parent), name, parameter)
+
+
+def check_memory(config: VanillaTransformerConfig) -> None:
+    """Refuse a model that the memory of this machine cannot hold, before any is taken.
+
+    Raises:
+        ValueError: Names the size of the model and of the memory.
+    """
+    if not hasattr(os, "sysconf"):  # on Windows the allocator refuses by itself
+        return
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    count = count_parameters(config)
+    size = count * torch.get_default_dtype().itemsize
+    if size > memory:
+        raise ValueError(
+            f"the config asks for {count:,} parameters, {size / 1e9:,.0f} GB, and this machine "
+            f"has {memory / 1e9:,.0f} GB of memory: vocab_size={config.vocab_size}, "
+            f"d_model={config.d_model}, d_ff={config.d_ff}, num_heads={config.num_heads}"
+        )
+
+
+def count_parameters(config: VanillaTransformerConfig) -> int:
+    """Return the weights of a model's matrices and embeddings, without building it."""
+    width, target_size = config.d_model, config.decoder_vocab_size or config.vocab_size
+    is_shared, is_gated = config.share_encoder_decoder_embeddings, config.activation_function
+    rows = config.vocab_size + (0 if is_shared else target_size)
+    rows += 0 if config.tie_word_embeddings else target_size
+    if config.position_type == "learned":
+        rows += 2 * config.max_position_embeddings
+    attention = 2 * width * config.num_heads * (config.d_k + config.d_v)
+    feed_forward = (3 if is_gated == "swiglu" else 2) * width * config.d_ff
+    layers = config.encoder_layers * (attention + feed_forward)
+    layers += config.decoder_layers * (2 * attention + feed_forward)
+    return rows * width + layers
+
+
+def check_weight_files(model: PreTrainedModel, files: list[str], *, check_shapes: bool) -> None:
+    """Refuse weights that lie outside the model's folder, are pickles, or fit another config.
+
+    Args:
+        model: Built from its config, on the meta device; nothing is read into it.
+        files: What the library is about to read; an index may name any file.
+        check_shapes: False where the library has been told to pass over other shapes.
+
+    Raises:
+        ValueError: Names the file, and the tensor with both shapes.
+    """
+    place = str(model.name_or_path)
+    folder = os.path.abspath(place if os.path.isdir(place) else os.path.dirname([*files, ""][0]))
+    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    for file in files:
+        if not Path(os.path.abspath(file)).is_relative_to(folder):
+            raise ValueError(f"the weights' index names {file}, which is not in {folder}")
+        if not file.endswith(".safetensors"):
+            raise ValueError(f"{file} is not read: {NO_PICKLES}")
+        for name, shape in tensor_shapes(file).items() if check_shapes else ():
+            if expected.get(name, shape) != shape:
+                raise ValueError(
+                    f"{name} is {shape} in {file}, and {expected[name]} by config.json"
+                )
+
+
+def tensor_shapes(file: str) -> dict[str, list[int]]:
+    """Return the shapes of the tensors in a safetensors file, without reading any."""
+    with open(file, "rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+        header = json.loads(content.read(min(size, 100_000_000)))
+    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
 
 
 def embedding_ties(config: VanillaTransformerConfig) -> dict[str, str]:

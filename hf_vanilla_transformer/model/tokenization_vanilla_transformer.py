@@ -1,10 +1,13 @@
 """The tokenizer class that travels with a checkpoint."""
 
 import copy
+import json
 from os import PathLike
 from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+from .foreign_settings import check_tokenizer_settings
 
 TARGET_FILE = "target_tokenizer.json"
 # In tokenizer_config.json: without the target's file, such a folder is not whole.
@@ -110,6 +113,8 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         *args: object,
         **kwargs: object,
     ) -> "VanillaTransformerTokenizer":
+        if settings := files.get("tokenizer_config_file"):
+            check_tokenizer_settings(cls, json.loads(Path(settings).read_bytes()))
         target_file = files.pop("target_tokenizer_file", None)
         tokenizer = super()._from_pretrained(files, name, *args, **kwargs)
         if tokenizer.init_kwargs.get(SEPARATE):

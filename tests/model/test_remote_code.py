@@ -206,7 +206,7 @@ def test_config_names_every_class_of_the_folder(folder):
 
 def test_a_config_alone_brings_its_code(tmp_path):
     VanillaTransformerConfig().save_pretrained(tmp_path)
-    assert set(code(tmp_path)) == {"configuration_vanilla_transformer.py"}
+    assert set(code(tmp_path)) == {"configuration_vanilla_transformer.py", "foreign_settings.py"}
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def test_saved_files_carry_the_class_and_no_path_of_the_machine(checkpoint, tmp_
         assert_travels(folder)
         for file in folder.iterdir():
             assert str(tmp_path) not in file.read_text(), file
-            assert "name_or_path" not in file.read_text(), file
+            assert file.suffix == ".py" or "name_or_path" not in file.read_text(), file
 
 
 def test_saving_does_not_depend_on_the_last_call(tokenizer, checkpoint, tmp_path):
