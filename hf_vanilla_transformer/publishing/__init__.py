@@ -1,0 +1,1 @@
+"""Sharing a model on the Hub: its check, its card, its upload."""

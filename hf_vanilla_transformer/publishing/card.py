@@ -1,0 +1,174 @@
+"""Write the card of a model: what it is, how to use it, what it was made of, how good it is."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from safetensors import safe_open
+from transformers import GenerationConfig
+
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.publishing.languages import language_metadata
+from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
+from hf_vanilla_transformer.publishing.report import (
+    evaluation_results,
+    training_command,
+    training_data,
+    training_figures,
+)
+from hf_vanilla_transformer.publishing.sections import renew_sections
+from hf_vanilla_transformer.publishing.template import TEMPLATE
+from hf_vanilla_transformer.writing import write_text
+
+CARD, CURVE = "README.md", "learning_curve.png"
+TAGS = ("translation", "vanilla_transformer")
+
+
+def write_card(
+    folder: str | Path,
+    *,
+    reports: Sequence[dict[str, object]] = (),
+    repo_id: str | None = None,
+) -> ModelCard:
+    """Write `README.md`, and `learning_curve.png` if a report has validations, into a model folder.
+
+    What a person wrote into an earlier card stays: metadata that are not ours, such as the licence,
+    sections of their own and sections that they edited. Scores replace those of the same test set
+    and metric.
+
+    Args:
+        folder: A saved model.
+        reports: Reports of training and of evaluation; figures stand on the card as they are there.
+        repo_id: Name that the model will have on the Hub; left out: the folder's.
+
+    Raises:
+        ValueError: The configuration names a language that is none, or the old card's metadata are
+            broken.
+    """
+    folder = Path(folder)
+    repo_id = repo_id or folder.resolve().name
+    config = VanillaTransformerConfig.from_pretrained(folder)
+    old = _old_card(folder / CARD)
+    data = _metadata(old.data, config, reports, repo_id)
+    training = next((report for report in reports if "training" in report), {})
+    if validations := _validations(training):
+        draw_learning_curve(validations, folder / CURVE)
+    values = _of_model(folder, config, data) | _of_training(training, reports)
+    names = {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
+    new = ModelCard.from_template(data, template_str=TEMPLATE, **names, **values)
+    card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(old.text, new.text)}")
+    write_text(folder / CARD, str(card))
+    return card
+
+
+def _old_card(path: Path) -> ModelCard:
+    """Return the card that is there, or an empty one."""
+    try:
+        return ModelCard(path.read_text("utf-8") if path.exists() else "---\n{}\n---\n")
+    except Exception as error:  # of YAML, and of huggingface_hub's checks
+        raise ValueError(f"{path}: broken metadata: {error}") from error
+
+
+def _metadata(
+    old: ModelCardData,
+    config: VanillaTransformerConfig,
+    reports: Sequence[dict[str, object]],
+    repo_id: str,
+) -> ModelCardData:
+    """Return the old metadata with ours in it."""
+    languages = language_metadata(config.source_language, config.target_language)
+    codes = [code for code in (config.source_language, config.target_language) if code]
+    new = [result for report in reports for result in evaluation_results(report, codes)]
+    results = _merged(old.eval_results or [], new)
+    kept = old.to_dict()
+    for name in ("model-index", "language_bcp47"):
+        kept.pop(name, None)
+    ours = {
+        **languages,
+        "library_name": "transformers",
+        "pipeline_tag": "translation",
+        "tags": list(dict.fromkeys([*(old.tags or []), *TAGS])),
+    }
+    if results:
+        metrics = [*(old.metrics or []), *(result.metric_type for result in results)]
+        ours["metrics"] = list(dict.fromkeys(metrics))
+        ours |= {"eval_results": results, "model_name": repo_id.split("/")[-1]}
+    return ModelCardData(**kept | ours)
+
+
+def _merged(old: list[EvalResult], new: list[EvalResult]) -> list[EvalResult]:
+    """Return all results, of one test set and metric the newest."""
+    by_place = {
+        (one.dataset_name, one.dataset_config, one.dataset_split, one.metric_type): one
+        for one in (*old, *new)
+    }
+    return list(by_place.values())
+
+
+def _of_model(
+    folder: Path, config: VanillaTransformerConfig, data: ModelCardData
+) -> dict[str, object]:
+    """Return what the template shows of the model itself."""
+    languages = (config.source_language, config.target_language)
+    source, target = (
+        f"`{code}`" if code else f"the {side} language of its training data"
+        for code, side in zip(languages, ("source", "target"), strict=True)
+    )
+    return {
+        "source": source,
+        "target": target,
+        "parameters": _count_parameters(folder),
+        "architecture": (
+            f"{config.encoder_layers} + {config.decoder_layers} layers, d_model {config.d_model}, "
+            f"d_ff {config.d_ff}, {config.num_heads} heads, {config.norm_position}-norm, "
+            f"{config.position_type} positions, vocabulary of {config.vocab_size}"
+        ),
+        "decoding": _describe_decoding(GenerationConfig.from_pretrained(folder)),
+        "longest": config.max_position_embeddings,
+        "licence": data.license,
+        "results": data.eval_results or [],
+    }
+
+
+def _of_training(
+    report: dict[str, object], reports: Sequence[dict[str, object]]
+) -> dict[str, object]:
+    """Return what the template shows of the training, and a sentence to translate."""
+    examples = [one for report in reports for one in report.get("translations", [])]
+    return {
+        "data": training_data(report),
+        "training": training_figures(report),
+        "command": training_command(report),
+        "curve": CURVE if _validations(report) else None,
+        "examples": examples,
+        "example": json.dumps(examples[0]["source"] if examples else "...", ensure_ascii=False),
+    }
+
+
+def _validations(report: dict[str, object]) -> list[dict[str, float | None]]:
+    return report.get("training", {}).get("validations") or []
+
+
+def _count_parameters(folder: Path) -> int:
+    """Return how many numbers the weights hold; only the heads of the files are read."""
+    count = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as tensors:
+            shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
+            count += sum(map(math.prod, shapes))
+    return count
+
+
+def _describe_decoding(generation: GenerationConfig) -> str:
+    """Return the settings of decoding in words."""
+    beams = generation.num_beams or 1
+    parts = ["greedy search" if beams == 1 else f"beam search of width {beams}"]
+    alpha = getattr(generation, "gnmt_alpha", None)
+    if alpha is not None:
+        parts.append(f"length penalty ((5 + n) / 6)^{alpha}")
+    extra = getattr(generation, "extra_decode_length", None)
+    if extra is not None:
+        parts.append(f"at most {extra} tokens more than the source has")
+    return ", ".join(parts)

@@ -1,0 +1,41 @@
+"""Draw how the validation scores of a run went."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+LOSS_COLOUR, BLEU_COLOUR = "#1c7ed6", "#d9480f"
+SIZE, DOTS_PER_INCH = (6.4, 3.6), 120
+
+
+def draw_learning_curve(validations: Sequence[dict[str, float | None]], path: str | Path) -> None:
+    """Draw the loss of every validation over its step, and BLEU where it was measured.
+
+    Args:
+        validations: Each has `step`, `loss` and perhaps `bleu`.
+        path: PNG file to write.
+    """
+    figure = Figure(figsize=SIZE, layout="constrained")
+    axes = figure.subplots()
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.set_xlabel("update")
+    axes.set_xlim(0, 1.02 * validations[-1]["step"])
+    _draw(axes, validations, "loss", "validation loss per token", LOSS_COLOUR)
+    scored = [one for one in validations if one.get("bleu") is not None]
+    if scored:
+        _draw(axes.twinx(), scored, "bleu", "validation BLEU", BLEU_COLOUR)
+    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+
+
+def _draw(
+    axes: Axes, validations: Sequence[dict[str, float]], name: str, label: str, colour: str
+) -> None:
+    """Draw one score with an axis in its colour."""
+    steps, values = zip(*((one["step"], one[name]) for one in validations), strict=True)
+    axes.plot(steps, values, color=colour, marker="o", markersize=3)
+    axes.set_ylabel(label, color=colour)
+    axes.tick_params(axis="y", colors=colour)
+    axes.set_ylim(0, 1.05 * max(values) or None)

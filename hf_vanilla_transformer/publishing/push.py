@@ -1,0 +1,147 @@
+"""Put a model folder on the Hub: checked, described, and all of it in one commit."""
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import HfApi
+from huggingface_hub.utils import validate_repo_id
+
+from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
+from hf_vanilla_transformer.publishing.check import check_folder, stray_files
+from hf_vanilla_transformer.publishing.report import read_report
+
+logger = logging.getLogger(__name__)
+
+# Deleted from the repository where this model has no such file: an earlier one may have had more.
+REPLACED = ["*.safetensors", "*.safetensors.index.json", "*.py"]
+COMMIT_MESSAGE = "Upload model"
+MODEL, REPORT = "model", "report.json"  # as training names them
+
+
+def publish(
+    folder: str | Path,
+    repo_id: str,
+    *,
+    reports: Sequence[str | Path] = (),
+    private: bool = False,
+    revision: str | None = None,
+    create_pr: bool = False,
+    dry_run: bool = False,
+) -> str:
+    """Check a model folder, write its card, and push it to the Hub.
+
+    Everything goes into one commit: whoever loads the model meets the old one or the new one.
+    Doing it again changes what has changed. The token is that of `hf auth login` or `HF_TOKEN`.
+
+    Args:
+        folder: A saved model; its card is written into it.
+        repo_id: Name on the Hub, USER/NAME or ORGANISATION/NAME; it is made if it is missing.
+        reports: Files with reports for the card, beside the one that training left next to the
+            folder.
+        private: Whether the repository must be private.
+        revision: Branch to push to, made if it is missing; left out: main.
+        create_pr: Whether to open a pull request instead of changing main.
+        dry_run: Whether to stop before anything is sent.
+
+    Returns:
+        Address of the model, or of the pull request.
+
+    Raises:
+        ValueError: The folder is not fit to be shared, the options contradict each other, or the
+            Hub refuses the card's metadata.
+        OSError: The Hub cannot be reached, or refuses.
+    """
+    folder = Path(folder)
+    _check_names(repo_id, revision if create_pr else None)
+    found = [read_report(path) for path in (*_report_of_training(folder), *reports)]
+    with tempfile.TemporaryDirectory() as place:
+        # What is checked is what is pushed, whatever happens to the folder meanwhile.
+        frozen = Path(place) / "model"
+        _freeze(folder, frozen)
+        _add_card(folder, frozen, found, repo_id)
+        if dry_run:
+            return f"{HfApi().endpoint}/{repo_id}"
+        try:
+            return _push(frozen, repo_id, private=private, revision=revision, create_pr=create_pr)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # every version of huggingface_hub has other network errors
+            raise OSError(
+                f"{repo_id} was not pushed ({error}); what is on the Hub is as it was, and the "
+                "same command tries again"
+            ) from error
+
+
+def _check_names(repo_id: str, revision_of_pr: str | None) -> None:
+    """Refuse names that do not go together, before anything takes time."""
+    validate_repo_id(repo_id)
+    if "/" not in repo_id:
+        raise ValueError(f"{repo_id} names no owner; give USER/{repo_id} or ORGANISATION/{repo_id}")
+    if revision_of_pr:
+        raise ValueError(
+            f"a pull request goes to main, not to {revision_of_pr}; leave one of them out"
+        )
+
+
+def _report_of_training(folder: Path) -> list[Path]:
+    """Return the report that training wrote next to the model, if it is there."""
+    report = folder.resolve().parent / REPORT
+    return [report] if folder.resolve().name == MODEL and report.is_file() else []
+
+
+def _freeze(folder: Path, copy: Path) -> None:
+    """Copy a folder and check the copy; stray files, perhaps large, are refused before.
+
+    Raises:
+        ValueError: It is not fit to be shared.
+    """
+    problems = stray_files(folder)
+    if not problems:
+        shutil.copytree(folder, copy)
+        logger.info("%s: checking, also in a process without this package ...", folder)
+        problems = check_folder(copy)
+    if problems:
+        raise ValueError(f"{folder} is not fit to be shared: {'; '.join(problems)}")
+
+
+def _add_card(
+    folder: Path, frozen: Path, reports: Sequence[dict[str, object]], repo_id: str
+) -> None:
+    """Write the card into a folder, where its user reads and edits it, and into the copy."""
+    card = write_card(folder, reports=reports, repo_id=repo_id)
+    for file in (folder / CARD, folder / CURVE):
+        if file.exists():
+            shutil.copy(file, frozen)
+    if not card.data.license:
+        logger.info("no licence: `license:` at the top of %s names one", folder / CARD)
+    sizes = [file.stat().st_size for file in frozen.iterdir()]
+    logger.info("%s: %d files, %.1f MB", folder, len(sizes), sum(sizes) / 1e6)
+
+
+def _push(
+    folder: Path, repo_id: str, *, private: bool, revision: str | None, create_pr: bool
+) -> str:
+    """Push a folder in one commit; return its address.
+
+    Raises:
+        ValueError: The repository must be private and is there already, for all to see.
+    """
+    api = HfApi()
+    api.create_repo(repo_id, private=private or None, exist_ok=True)
+    if private and not api.model_info(repo_id).private:
+        raise ValueError(f"{repo_id} is public already; make it private on the Hub, or rename it")
+    if revision:
+        api.create_branch(repo_id, branch=revision, exist_ok=True)
+    commit = api.upload_folder(
+        repo_id=repo_id,
+        folder_path=folder,
+        commit_message=COMMIT_MESSAGE,
+        revision=revision,
+        create_pr=create_pr,
+        delete_patterns=REPLACED,
+    )
+    address = f"{api.endpoint}/{repo_id}"
+    return commit.pr_url or (f"{address}/tree/{revision}" if revision else address)

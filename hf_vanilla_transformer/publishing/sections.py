@@ -1,0 +1,45 @@
+"""Renew the sections of a card that were generated, and leave those that a person wrote."""
+
+import hashlib
+import re
+
+MARK = re.compile(r"<!-- generated ([0-9a-f]{12}), renewed by vanilla-transformer until edited -->")
+HEADING = re.compile(r"^(?=## )", flags=re.MULTILINE)
+
+
+def renew_sections(old: str, new: str) -> str:
+    """Return the old text with its untouched sections renewed, and what is new after them.
+
+    A section begins at a heading `##`; what comes before the first one is a section too. It is
+    untouched if it has our mark and says what it said when it was marked.
+
+    Args:
+        old: Text of the card so far, perhaps empty.
+        new: Generated text.
+    """
+    fresh = {_heading(section): _marked(section) for section in HEADING.split(new)}
+    kept = []
+    for section in HEADING.split(old) if old.strip() else []:
+        renewed = fresh.pop(_heading(section), section)
+        kept.append(renewed if _is_untouched(section) else section)
+    return "\n\n".join(section.strip() for section in [*kept, *fresh.values()]) + "\n"
+
+
+def _heading(section: str) -> str:
+    """Return the first line of a section, nothing if that is no heading of its own."""
+    first_line = section.partition("\n")[0]
+    return first_line.strip() if first_line.startswith("## ") else ""
+
+
+def _marked(section: str) -> str:
+    mark = f"<!-- generated {_digest(section)}, renewed by vanilla-transformer until edited -->"
+    return f"{section.strip()}\n\n{mark}"
+
+
+def _is_untouched(section: str) -> bool:
+    mark = MARK.search(section)
+    return mark is not None and mark[1] == _digest(MARK.sub("", section))
+
+
+def _digest(section: str) -> str:
+    return hashlib.sha256(section.strip().encode()).hexdigest()[:12]

@@ -1,0 +1,90 @@
+"""The text of a model card, as a template of Jinja."""
+
+TEMPLATE = """---
+{{ card_data }}
+---
+# {{ name }}
+
+This model translates {{ source }} into {{ target }}.
+
+It is the Transformer of "Attention is all you need" (Vaswani et al. 2017): {{ architecture }},
+{{ parameters }} parameters.
+
+## How to use it
+
+With transformers 4.57.6 or newer, version 5 included, and torch; nothing else is needed:
+
+```python
+from transformers import pipeline
+
+translator = pipeline("translation", model="{{ repo_id }}", trust_remote_code=True)
+print(translator({{ example }})[0]["translation_text"])
+```
+
+`trust_remote_code=True` runs the code files of this repository: read them first. Where the package
+`hf_vanilla_transformer` is installed, its own code runs instead, and the argument is left out:
+
+```python
+import hf_vanilla_transformer
+from transformers import pipeline
+
+translator = pipeline("translation", model="{{ repo_id }}")
+print(translator({{ example }})[0]["translation_text"])
+```
+
+Step by step, with either:
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{{ repo_id }}", trust_remote_code=True)
+model = AutoModelForSeq2SeqLM.from_pretrained("{{ repo_id }}", trust_remote_code=True)
+inputs = tokenizer([{{ example }}], return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+
+The repository says how it decodes (`generation_config.json`): {{ decoding }}.
+{% if examples %}
+It was shown these sentences after training, and wrote:
+
+{% for one in examples %}- {{ one.source }} → {{ one.translation }}
+{% endfor %}{% endif %}{% if data %}
+## Data
+
+{{ data }}
+{% endif %}{% if training %}
+## Training
+
+{% if command %}Made by
+
+```bash
+{{ command }}
+```
+
+{% endif %}| | |
+|---|---|
+{% for label, figure in training %}| {{ label }} | {{ figure }} |
+{% endfor %}{% if curve %}
+![Validation scores over the updates]({{ curve }})
+{% endif %}{% endif %}{% if results %}
+## Evaluation
+
+{% for one in results %}- {{ one.metric_name }} **{{ one.metric_value }}** on {{ one.dataset_name }}
+{%- if one.dataset_split %}, {{ one.dataset_split }}{% endif %}
+{%- if one.metric_args %} (`{{ one.metric_args.signature }}`){% endif %}
+{% endfor %}{% endif %}
+## Limits
+
+- It translates sentence by sentence and knows nothing of the sentences around. A text of more than
+  {{ longest }} tokens is cut there.
+- It was trained on the data named here and on no other: text of another domain, style or language
+  comes out badly or invented, and fluently so.
+- Numbers, names and negations may come out wrong. Have a person check what matters.
+- What its training data holds of errors and prejudice, it has learned.
+
+## Licence
+
+{% if licence %}{{ licence }}
+{%- else %}None was chosen: ask the owner of this repository before you use the model.
+{%- endif %}
+"""

@@ -1,0 +1,192 @@
+"""Publishing reaches the Hub in one commit, can be done again, and stops before it does harm."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from hub import Repository
+from safetensors.torch import save_file
+
+from hf_vanilla_transformer.publishing import check, push
+from hf_vanilla_transformer.publishing.push import publish
+
+NAME = "someone/letters"
+
+
+@pytest.fixture(autouse=True)
+def _unchecked(monkeypatch):
+    """Take folders as they are: the tests of the check have the check, and those of the chain."""
+    monkeypatch.setattr(push, "check_folder", lambda folder: [])
+    monkeypatch.setattr(push, "stray_files", lambda folder: [])
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_all_files_come_in_one_commit(reachable_hub, folder):
+    assert publish(folder, NAME) == f"{reachable_hub.url}/{NAME}"
+    repository = reachable_hub.repositories[NAME]
+    assert ("POST", "/api/validate-yaml") in reachable_hub.requests
+    assert len(repository.commits) == 2
+    assert repository.files == contents(folder)
+    assert not repository.private
+
+
+def test_doing_it_again_changes_nothing_and_later_what_has_changed(reachable_hub, folder):
+    publish(folder, NAME)
+    repository = reachable_hub.repositories[NAME]
+    first = repository.refs["main"]
+    publish(folder, NAME)
+    assert repository.refs["main"] == first
+    (folder / "LICENSE").write_text("mine")
+    publish(folder, NAME)
+    assert repository.at("main").parent == first
+    assert repository.files == contents(folder)
+
+
+def test_weights_and_code_of_an_earlier_model_go_but_files_of_others_stay(reachable_hub, folder):
+    old = ["model-00001-of-00002.safetensors", "model.safetensors.index.json", "old.py"]
+    others = [".gitattributes", "notes.md", "eval.json"]
+    for name in (*old, *others):
+        save_file({"x": torch.zeros(1)}, folder / name)
+    publish(folder, NAME)
+    for name in (*old, *others):
+        (folder / name).unlink()
+    publish(folder, NAME)
+    assert set(reachable_hub.repositories[NAME].files) == {*contents(folder), *others}
+
+
+def test_a_broken_upload_leaves_the_old_model_and_can_be_repeated(reachable_hub, folder):
+    publish(folder, NAME)
+    repository = reachable_hub.repositories[NAME]
+    before = dict(repository.files)
+    save_file({"x": torch.zeros(1)}, folder / "model.safetensors")
+    (folder / "LICENSE").write_text("mine")
+    reachable_hub.breaks = lambda method, path: method == "PUT"
+    with pytest.raises(OSError, match="what is on the Hub is as it was"):
+        publish(folder, NAME)
+    assert repository.files == before
+    reachable_hub.breaks = lambda method, path: False
+    publish(folder, NAME)
+    assert repository.files == contents(folder)
+
+
+def test_what_changes_during_the_upload_is_not_pushed(reachable_hub, folder):
+    def change(method, path):
+        if "preupload" in path:
+            shutil.rmtree(folder)
+        return False
+
+    before = contents(folder)
+    reachable_hub.breaks = change
+    publish(folder, NAME)
+    pushed = reachable_hub.repositories[NAME].files
+    assert {name: pushed[name] for name in before} == before
+
+
+def test_a_folder_with_problems_is_not_pushed_and_gets_no_card(reachable_hub, folder, monkeypatch):
+    monkeypatch.setattr(push, "check_folder", lambda folder: ["a is wrong", "b is missing"])
+    with pytest.raises(ValueError, match=r"run/model is not fit .*: a is wrong; b is missing"):
+        publish(folder, NAME)
+    assert reachable_hub.repositories == {}
+    assert not (folder / "README.md").exists()
+
+
+def test_stray_files_are_refused_before_anything_is_copied(reachable_hub, folder, monkeypatch):
+    monkeypatch.setattr(push, "stray_files", check.stray_files)
+    monkeypatch.setattr(shutil, "copytree", None)
+    (folder / "checkpoints").mkdir()
+    with pytest.raises(ValueError, match=r"run/model is not fit .*: checkpoints/ is no part"):
+        publish(folder, NAME)
+    with pytest.raises(ValueError, match="run holds no config.json"):
+        publish(folder.parent, NAME)
+
+
+def test_a_dry_run_writes_the_card_and_sends_nothing(reachable_hub, folder):
+    assert publish(folder, NAME, dry_run=True) == f"{reachable_hub.url}/{NAME}"
+    assert reachable_hub.requests == []
+    assert NAME in (folder / "README.md").read_text()
+
+
+def test_metadata_that_the_hub_refuses_stop_the_upload(reachable_hub, folder):
+    (folder / "README.md").write_text("---\ndatasets: ['']\n---\n")
+    with pytest.raises(ValueError, match='"datasets" must be'):
+        publish(folder, NAME)
+    assert reachable_hub.repositories[NAME].files == {}
+    assert not any(method == "PUT" for method, _ in reachable_hub.requests)
+
+
+def test_a_private_repository_is_made_and_kept(reachable_hub, folder):
+    publish(folder, NAME, private=True)
+    publish(folder, NAME, private=True)
+    assert reachable_hub.repositories[NAME].private
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(reachable_hub, folder):
+    reachable_hub.repositories[NAME] = Repository()
+    with pytest.raises(ValueError, match=f"{NAME} is public already"):
+        publish(folder, NAME, private=True)
+    assert reachable_hub.repositories[NAME].files == {}
+
+
+def test_a_revision_is_a_branch_and_main_stays(reachable_hub, folder):
+    for _ in range(2):
+        address = publish(folder, NAME, revision="v2/base")
+    repository = reachable_hub.repositories[NAME]
+    assert address == f"{reachable_hub.url}/{NAME}/tree/v2/base"
+    assert repository.at("v2/base").files == contents(folder)
+    assert repository.files == {}
+
+
+def test_a_pull_request_leaves_main_as_it_is(reachable_hub, folder):
+    address = publish(folder, NAME, create_pr=True)
+    repository = reachable_hub.repositories[NAME]
+    assert address == f"{reachable_hub.url}/{NAME}/discussions/1"
+    assert repository.at("refs/pr/1").files == contents(folder)
+    assert repository.files == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("letters", {}, "give USER/letters"),
+        ("some one/letters", {}, "some one/letters"),
+        (NAME, {"create_pr": True, "revision": "v2"}, "not to v2"),
+    ],
+)
+def test_names_that_do_not_go_together_are_refused_before_anything_else(
+    hub, tmp_path, name, options, said
+):
+    with pytest.raises(ValueError, match=said):
+        publish(tmp_path / "is not looked at", name, **options)
+
+
+def test_a_missing_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(push, "stray_files", check.stray_files)
+    with pytest.raises(ValueError, match="there is no folder"):
+        publish(tmp_path / "model", NAME)
+
+
+def test_a_wrong_token_is_told_in_an_error_of_the_system(reachable_hub, folder, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(OSError, match="401"):
+        publish(folder, NAME)
+
+
+def test_without_the_network_nothing_is_lost(reachable_hub, folder, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(OSError, match="refused"):
+        publish(folder, NAME)
+
+
+def test_the_report_beside_the_model_and_given_ones_are_on_the_card(reachable_hub, folder):
+    training = {"training": {"steps": 4321}}
+    (folder.parent / "report.json").write_text(json.dumps(training))
+    scores = folder.parent / "scores.json"
+    scores.write_text(json.dumps({"bleu": 38.743172981}))
+    publish(folder, NAME, reports=[scores])
+    card = reachable_hub.repositories[NAME].files["README.md"].decode()
+    assert "4321" in card
+    assert "38.743172981" in card
