@@ -9,7 +9,20 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "benchmark_training.py"
 
 
 def test_a_small_run_reports_ratios_padding_and_utilisation(tmp_path):
-    words = "red blue green small big old new cat dog bird tree house".split()
+    words = [
+        "red",
+        "blue",
+        "green",
+        "small",
+        "big",
+        "old",
+        "new",
+        "cat",
+        "dog",
+        "bird",
+        "tree",
+        "house",
+    ]
     lines = [f"{a} {b} {c}\t{c} {b} {a} {a}" for a in words for b in words[:6] for c in words[:4]]
     (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
     command = [sys.executable, SCRIPT, "--train", tmp_path / "pairs.tsv", "--vocab-size", "300"]

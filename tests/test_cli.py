@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 from tiny import build_model
 
-from hf_vanilla_transformer import cli
 from hf_vanilla_transformer.cli import build_parser, main
+from hf_vanilla_transformer.commands import evaluate as evaluate_command
+from hf_vanilla_transformer.commands import translate as translate_command
 from hf_vanilla_transformer.evaluation import load_for_translation, translate
 from hf_vanilla_transformer.tokenization import train_tokenizer
 
@@ -114,7 +115,7 @@ def test_search_options_reach_the_search(model_folder, tmp_path):
         (["train", "--trian", "x"], "unrecognized arguments: --trian; .*required: --train"),
         (["train", "--trian=x"], "unrecognized arguments: --trian; .*required: --train"),
         (["translate", "MODEL", "--beam-size", "4"], "arguments: --beam-size"),
-        (["translate", "MODEL", "--be", "4", "--no"], ": --no; .*transformer translate --help"),
+        (["translate", "MODEL", "--be", "4", "--no"], ": --be 4 --no; .*mer translate --help"),
         (["translate", "MODEL", "--beams", "many"], "many is not a whole number of at least 1"),
         (["nonsense"], "invalid choice"),
     ],
@@ -167,7 +168,10 @@ def test_a_flag_takes_no_value():
     "command", ["translate MODEL gone.txt", "evaluate MODEL --source gone.tsv"]
 )
 def test_a_missing_file_is_told_before_a_model_is_loaded(model_folder, monkeypatch, command):
-    monkeypatch.setattr(cli, "load_for_translation", lambda name: pytest.fail("loaded a model"))
+    for module in (translate_command, evaluate_command):
+        monkeypatch.setattr(
+            module, "load_for_translation", lambda *_, **__: pytest.fail("loaded a model")
+        )
     assert main(command.replace("MODEL", model_folder).split()) == 2
 
 
@@ -180,9 +184,10 @@ def test_a_run_that_ends_in_its_warm_up_says_that_it_learned_little(
     files = ["--train", str(corpus), "--valid", str(corpus), "--output", str(tmp_path / "run")]
     numbers = f"--preset tiny --vocab-size 290 --max-steps 3 --warmup-steps {warmup_steps}"
     assert main(["train", *files, *numbers.split()]) == 0
-    warnings = [text for text in caplog.messages if "the model has learned little" in text]
-    assert len(warnings) == warns
-    assert all("stopped at step 3 of 4 warm-up steps" in text for text in warnings)
+    texts = [text for text in caplog.messages if "learned little" in text]
+    assert len(texts) == 2 * warns  # before training and after it
+    for text, begin in zip(texts, ("training will end", "stopped"), strict=False):
+        assert text.startswith(f"{begin} at step 3 of 4 warm-up steps")
 
 
 def test_evaluate_prints_scores_and_writes_translations(model_folder, tmp_path, capsys):
@@ -243,7 +248,7 @@ def test_pairs_are_not_taken_for_lines(model_folder, tmp_path, capsys):
     for references in (text, pairs):
         arguments = ["evaluate", model_folder, "--source", pairs, "--reference", references]
         assert main(arguments) == 2
-        assert "a file of pairs holds its references" in capsys.readouterr().err
+        assert "a corpus of pairs holds its references" in capsys.readouterr().err
 
 
 def test_a_run_refused_before_training_can_be_repeated(tmp_path, capsys):

@@ -45,7 +45,13 @@ def test_every_command_is_one_that_the_program_takes(line):
 def test_every_link_leads_somewhere(page):
     targets = re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
     for target in targets:
-        assert target.startswith("https://") or (page.parent / target).exists(), target
+        file, _, anchor = target.partition("#")
+        assert target.startswith("https://") or (page.parent / file).exists(), target
+        if file.endswith(".md") and anchor:
+            headings = re.findall(
+                r"^#+ (.+)$", (page.parent / file).read_text("utf-8"), re.MULTILINE
+            )
+            assert anchor in [heading.lower().replace(" ", "-") for heading in headings], target
 
 
 def test_every_python_block_is_python():

@@ -1,0 +1,1 @@
+"""Commands of the command line: their options, and what they do with them."""

@@ -1,0 +1,252 @@
+"""`vanilla-transformer evaluate`: translate a test set, score it, report."""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from accelerate import Accelerator
+from sacrebleu.metrics import BLEU
+from transformers import AutoConfig
+
+from hf_vanilla_transformer.commands.options import (
+    Commands,
+    add_languages,
+    add_model,
+    add_search,
+    languages,
+    search_settings,
+)
+from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
+from hf_vanilla_transformer.data.lines import read_lines
+from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, translate_shared
+from hf_vanilla_transformer.journal import Journal
+from hf_vanilla_transformer.line_output import as_lines, in_one_line
+from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
+from hf_vanilla_transformer.scoring import RESAMPLES, Measurement, Scorer
+from hf_vanilla_transformer.survival import Survival
+from hf_vanilla_transformer.training.run import describe_environment
+from hf_vanilla_transformer.training.start import start_accelerator
+from hf_vanilla_transformer.translating import Sentences
+from hf_vanilla_transformer.writing import write_json, write_text
+
+REPORT_NAMES = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
+PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentences and what they should become.
+
+    Attributes:
+        sources: Text to translate.
+        references: Sets of references, each with one for each sentence.
+        baseline: Translations of another system.
+    """
+
+    sources: list[str]
+    references: list[list[str]]
+    baseline: list[str] | None
+
+
+def add_evaluate(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "evaluate",
+        help="translate a test set and score it with sacreBLEU",
+        description="Translate a test set and print BLEU, chrF and TER with their signatures, and "
+        "the loss of the references. Several processes (torchrun, accelerate launch) share the "
+        "work.",
+    )
+    add_model(command)
+    command.add_argument(
+        "--source",
+        required=True,
+        metavar="F",
+        help="source text; or pairs, in any format that train reads",
+    )
+    command.add_argument(
+        "--reference",
+        action="append",
+        metavar="F",
+        help="reference translations, unless --source holds pairs; may be given several times",
+    )
+    add_languages(command)
+    add_search(command)
+    command.add_argument(
+        "--tokenize",
+        choices=BLEU.TOKENIZERS,
+        help="tokenisation of BLEU; left out: by the target language",
+    )
+    command.add_argument("--lowercase", action="store_true", help="ignore case in BLEU and chrF")
+    command.add_argument(
+        "--confidence", action="store_true", help="95%% confidence intervals, by bootstrap"
+    )
+    command.add_argument(
+        "--baseline",
+        metavar="F",
+        help="translations of another system: tests whether the difference is significant",
+    )
+    command.add_argument(
+        "--output",
+        metavar="DIR",
+        help="folder for report.json and translations.txt; translations are noted there as they "
+        "come, so that the same command goes on after a break",
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str | None:
+    """Run the command; return what to print, on the main process."""
+    model_name = find_model(options.model)
+    of_text = languages(options, AutoConfig.from_pretrained(model_name))
+    test_set = read_test_set(options, of_text)
+    scorer = Scorer(
+        test_set.references,
+        target_language=of_text["target_language"],
+        tokenize=options.tokenize,
+        lowercase=options.lowercase,
+    )
+    accelerator = start_accelerator()
+    if not accelerator.is_main_process:
+        logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
+    translations, loss = _translate(options, model_name, test_set, accelerator)
+    if not accelerator.is_main_process:
+        return None
+    measurements = scorer.measure(
+        translations,
+        resamples=RESAMPLES if options.confidence else 0,
+        baseline=test_set.baseline,
+    )
+    survival = Survival()
+    survival.add(test_set.sources, translations)
+    if options.output:
+        report = {
+            **_report_scores(measurements, options.baseline),
+            **(asdict(loss) if loss else {}),
+            "survival": survival.as_dict(),
+            **_report_task(options, test_set, of_text),
+        }
+        write_text(Path(options.output) / "translations.txt", as_lines(translations))
+        write_json(Path(options.output) / "report.json", report)
+    rows = [*_rows(measurements), _describe_loss(loss), survival.describe()]
+    return "\n".join(filter(None, rows))
+
+
+def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -> TestSet:
+    """Return what the options name.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: Files do not fit together, or there is nothing in them.
+    """
+    source, references = options.source, options.reference or []
+    if references and any(map(_holds_pairs, [source, *references])):
+        raise ValueError(
+            f"{' and '.join([source, *references])}: a corpus of pairs holds its references; give "
+            "it as --source alone, or give text files"
+        )
+    sets = [
+        read_pairs([source, *([reference] if reference else [])], **of_text)
+        for reference in references or [None]
+    ]
+    sources = [pair.source for pair in sets[0]]
+    if not sources:
+        names = " ".join([source, *references])
+        raise ValueError(f"{names} holds no pairs: 0 sentences, 0 references")
+    baseline = read_lines(options.baseline) if options.baseline else None
+    if baseline is not None and len(baseline) != len(sources):
+        raise ValueError(
+            f"{options.baseline} has {len(baseline)} lines, {source} has {len(sources)}; a "
+            "baseline has one line for each sentence"
+        )
+    return TestSet(sources, [[pair.target for pair in pairs] for pairs in sets], baseline)
+
+
+def _holds_pairs(name: str) -> bool:
+    """Tell by its name whether a corpus holds pairs, and not the lines of one side."""
+    return holds_pairs(name) or Path(name).is_dir() or (":" in name and not Path(name).exists())
+
+
+def _translate(
+    options: argparse.Namespace, model_name: str, test_set: TestSet, accelerator: Accelerator
+) -> tuple[list[str], ReferenceLoss | None]:
+    """Return the translations of all processes, each in one line, and the loss of the references.
+
+    Raises:
+        KeyboardInterrupt: The message says what is kept.
+    """
+    device = options.device or str(accelerator.device)
+    model, tokenizer = load_for_translation(model_name, dtype=options.dtype, device=device)
+    settings = {"batch_tokens": options.batch_tokens, "generation": search_settings(options)}
+    sentences = Sentences(model, tokenizer, test_set.sources, **settings)
+    journal = None
+    if options.output:
+        task = [model_stamp(model_name), options.dtype, settings, test_set.sources]
+        journal = Journal(options.output, task, accelerator.process_index)
+    try:
+        translations = translate_shared(sentences, accelerator, journal=journal)
+    except KeyboardInterrupt:
+        kept = f"; {options.output} keeps what is done, the same command goes on" if journal else ""
+        raise KeyboardInterrupt(f"interrupted{kept}") from None
+    loss = reference_loss(
+        model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
+    )
+    if journal and accelerator.is_main_process:
+        journal.remove()
+    return list(map(in_one_line, translations)), loss
+
+
+def _report_scores(
+    measurements: Sequence[Measurement], baseline: str | None
+) -> dict[str, float | str | dict]:
+    """Return scores with two decimals, as sacreBLEU writes them to JSON."""
+    report: dict[str, float | str | dict] = {}
+    for found in measurements:
+        name = REPORT_NAMES[found.name]
+        report |= {name: round(found.score, 2), f"{name}_signature": found.signature}
+        if found.mean is not None:
+            interval = {"mean": round(found.mean, 2), "margin": round(found.margin, 2)}
+            report.setdefault("confidence", {})[name] = interval
+        if found.baseline is not None:
+            test = {"score": round(found.baseline, 2), "p_value": round(found.p_value, 4)}
+            report.setdefault("baseline", {"file": baseline})[name] = test
+    return report
+
+
+def _report_task(
+    options: argparse.Namespace, test_set: TestSet, of_text: dict[str, str | None]
+) -> dict[str, object]:
+    """Return what was translated, by what, and how."""
+    return {
+        "sentences": len(test_set.sources),
+        "model": options.model,
+        "source": options.source,
+        "reference": options.reference or [],
+        **of_text,
+        "search": search_settings(options),
+        "environment": describe_environment(),
+    }
+
+
+def _rows(measurements: Sequence[Measurement]) -> list[str]:
+    """Return one line for each metric."""
+    rows = []
+    for found in measurements:
+        cells = [f"{PRINTED_NAMES[found.name]} {found.score:.2f}"]
+        if found.mean is not None:
+            cells.append(f"({found.mean:.2f} ± {found.margin:.2f})")
+        if found.baseline is not None:
+            cells.append(f"baseline {found.baseline:.2f}, p = {found.p_value:.4f}")
+        rows.append("  ".join([*cells, found.signature]))
+    return rows
+
+
+def _describe_loss(loss: ReferenceLoss | None) -> str:
+    if loss is None:
+        return ""
+    return (
+        f"loss {loss.loss:.4f} per token, perplexity {loss.perplexity:.2f} "
+        f"(references, {loss.tokens} tokens)"
+    )

@@ -1,0 +1,67 @@
+"""`vanilla-transformer score`: how probable a model finds translations that are given."""
+
+import argparse
+import sys
+from itertools import chain, islice
+
+from transformers import AutoConfig
+
+from hf_vanilla_transformer.commands.options import Commands, add_languages, add_model, languages
+from hf_vanilla_transformer.data.corpus import open_corpora
+from hf_vanilla_transformer.data.lines import ignore
+from hf_vanilla_transformer.likelihood import log_probs_of_pairs
+from hf_vanilla_transformer.line_output import StreamOutput
+from hf_vanilla_transformer.loading import find_model, load_for_translation
+
+WINDOW_PAIRS = 10_000
+
+
+def add_score(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "score",
+        help="log-probabilities of given translations",
+        description="Write one line for each pair: the natural logarithm of the probability of the "
+        "translation, a tab, and its mean over the tokens, end of sentence included.",
+    )
+    add_model(command)
+    command.add_argument(
+        "--source",
+        required=True,
+        metavar="F",
+        help="source text; or pairs, in any format that train reads",
+    )
+    command.add_argument(
+        "--target", metavar="F", help="their translations, unless --source holds pairs"
+    )
+    add_languages(command)
+    command.add_argument(
+        "--tokens",
+        action="store_true",
+        help="add a tab and every token with its own, as token=-0.1234, spaces between them",
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    name = find_model(options.model)
+    of_text = languages(options, AutoConfig.from_pretrained(name))
+    files = [options.source, *([options.target] if options.target else [])]
+    corpora = open_corpora(files, **of_text)
+    pairs = chain.from_iterable(corpus.rows(ignore) for corpus in corpora)
+    model, tokenizer = load_for_translation(name, dtype=options.dtype, device=options.device)
+    output = StreamOutput(sys.stdout.buffer)
+    while window := list(islice(pairs, WINDOW_PAIRS)):
+        lines, sources, targets = zip(*window, strict=True)
+        found = log_probs_of_pairs(model, tokenizer, sources, targets, lines=lines)
+        output.write([_row(tokens, shows_tokens=options.tokens) for tokens in found])
+
+
+def _row(tokens: list[tuple[str, float]], *, shows_tokens: bool) -> str:
+    """Return the line of one pair."""
+    total = sum(log_prob for _, log_prob in tokens)
+    cells = [f"{total:.4f}", f"{total / len(tokens):.4f}"]
+    if shows_tokens:
+        cells.append(" ".join(f"{token}={log_prob:.4f}" for token, log_prob in tokens))
+    return "\t".join(cells)

@@ -1,0 +1,198 @@
+"""`vanilla-transformer translate`: lines in, lines out."""
+
+import argparse
+import logging
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+
+from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_vanilla_transformer.commands.options import (
+    Commands,
+    add_model,
+    add_search,
+    search_settings,
+    whole_number,
+)
+from hf_vanilla_transformer.data.corpus import holds_pairs
+from hf_vanilla_transformer.data.lines import decode_lines, iterate_lines
+from hf_vanilla_transformer.line_output import LineOutput, open_output
+from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
+from hf_vanilla_transformer.paragraphs import translate_paragraphs
+from hf_vanilla_transformer.survival import Survival
+from hf_vanilla_transformer.translating import translate, translate_n_best
+
+logger = logging.getLogger(__name__)
+
+WINDOW_LINES = 10_000
+"""Lines that are held in memory, sorted by length and translated together."""
+
+
+def add_translate(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "translate",
+        help="translate text, line by line",
+        description="Translate files, or standard input: one line out for each line in, in order.",
+    )
+    add_model(command)
+    command.add_argument(
+        "files", nargs="*", metavar="FILE", help="UTF-8 text, .gz too; left out: standard input"
+    )
+    command.add_argument(
+        "--output",
+        metavar="F",
+        help="file to write, F.partial until it is whole; left out: standard output",
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="go on with the F.partial of a run cut short"
+    )
+    add_search(command)
+    command.add_argument(
+        "--n-best",
+        type=whole_number,
+        metavar="N",
+        help="write the N best translations of each line, one a line behind its score and a tab",
+    )
+    command.add_argument(
+        "--prefix", metavar="F", help="text whose lines the translations begin with, line for line"
+    )
+    command.add_argument(
+        "--split-sentences",
+        action="store_true",
+        help="translate a line that holds several sentences one by one, and join them again",
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    name = find_model(options.model)
+    _check(options)
+    task = {
+        "model": model_stamp(name),
+        "files": [_stamp(file) for file in options.files],
+        "prefix": _stamp(options.prefix) if options.prefix else None,
+        "search": search_settings(options),
+        "n-best": options.n_best,
+        "split-sentences": options.split_sentences,
+        "batch-tokens": options.batch_tokens,
+        "dtype": options.dtype,
+    }
+    output = open_output(
+        options.output,
+        task,
+        block_lines=WINDOW_LINES * (options.n_best or 1),
+        resume=options.resume,
+    )
+    try:
+        _translate_windows(options, name, output)
+    except KeyboardInterrupt:
+        kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
+        message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
+        raise KeyboardInterrupt(message) from None
+    output.finish()
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse, before the model is loaded, what cannot be done."""
+    if options.split_sentences and (options.prefix or options.n_best):
+        raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
+    if options.resume and not options.output:
+        raise ValueError("--resume needs --output: what was printed cannot be gone on with")
+    for file in options.files:
+        if holds_pairs(file):
+            raise ValueError(f"{file} holds pairs; give the lines to translate (cut -f1 {file})")
+
+
+def _stamp(file: str) -> list[str | int]:
+    """Return what changes when a file does.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    found = os.stat(file)
+    is_file = stat.S_ISREG(found.st_mode)
+    return [str(Path(file).resolve()), found.st_size, found.st_mtime_ns] if is_file else [file]
+
+
+def _translate_windows(options: argparse.Namespace, name: str, output: LineOutput) -> None:
+    """Translate what the output lacks, window by window."""
+    loaded = load_for_translation(name, dtype=options.dtype, device=options.device)
+    translate_window = _translator(options, *loaded)
+    settings = {"batch_tokens": options.batch_tokens, **search_settings(options)}
+    number, survival = output.blocks * WINDOW_LINES, Survival()
+    lines = islice(_with_prefixes(options), number, None)
+    with _progress(options, number) as progress:
+        while window := list(islice(lines, WINDOW_LINES)):
+            sources, prefixes = map(list, zip(*window, strict=True))
+            settings["lines"] = range(number + 1, number + 1 + len(window))
+            if options.prefix:
+                settings["prefixes"] = prefixes
+            best, rows = translate_window(sources, **settings)
+            output.write(rows)
+            survival.add(sources, best, number + 1)
+            number += len(window)
+            progress.update(len(window))
+    if lost := survival.describe():
+        logger.warning(lost)
+
+
+def _translator(
+    options: argparse.Namespace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> Callable[..., tuple[list[str], list[str]]]:
+    """Return what makes of a window the best translations, and the lines to write."""
+    if options.n_best:
+
+        def n_best(sources: list[str], **settings: object) -> tuple[list[str], list[str]]:
+            found = translate_n_best(model, tokenizer, sources, count=options.n_best, **settings)
+            rows = [f"{one.score:.4f}\t{one.text}" for each in found for one in each]
+            return [each[0].text for each in found], rows
+
+        return n_best
+    one_best = translate_paragraphs if options.split_sentences else translate
+
+    def best(sources: list[str], **settings: object) -> tuple[list[str], list[str]]:
+        translations = one_best(model, tokenizer, sources, **settings)
+        return translations, translations
+
+    return best
+
+
+def _with_prefixes(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield every line with what its translation begins with.
+
+    Raises:
+        ValueError: There are not as many prefixes as lines.
+    """
+    lines = chain.from_iterable(map(iterate_lines, options.files)) if options.files else _typed()
+    if not options.prefix:
+        yield from ((line, "") for line in lines)
+        return
+    prefixes = iterate_lines(options.prefix)
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes)):
+        if line is None or prefix is None:
+            rest = 1 + sum(1 for _ in (prefixes if line is None else lines))
+            counts = (number, number + rest) if line is None else (number + rest, number)
+            raise ValueError(
+                f"{counts[0]} lines to translate, but {options.prefix} has {counts[1]}; a prefix "
+                "file has one line for each, blank where the translation is free"
+            )
+        yield line, prefix
+
+
+def _typed() -> Iterator[str]:
+    """Yield the lines of standard input."""
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        yield from decode_lines(line, name=f"standard input, line {number}")
+
+
+def _progress(options: argparse.Namespace, done: int) -> tqdm:
+    """Return a bar that counts lines, if somebody is looking and the lines go elsewhere."""
+    is_seen = sys.stderr.isatty() and (options.output or not sys.stdout.isatty())
+    return tqdm(initial=done, unit=" lines", disable=not is_seen, file=sys.stderr)

@@ -1,0 +1,107 @@
+"""Find a model by its name, and load it with its tokenizer."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from huggingface_hub import HfApi, snapshot_download
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+HUB_SECONDS = 10
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def load_for_translation(
+    name: str, *, dtype: Literal["fp32", "bf16", "fp16"] = "fp32", device: str | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model and its tokenizer.
+
+    Args:
+        name: A folder, or the name of a repository on the Hub.
+        dtype: Type of the weights. With another than "fp32" a translation may depend on its
+            batch-mates.
+        device: As `torch.device` takes it; None is the accelerator if the machine has one.
+
+    Raises:
+        ValueError: There is no such folder, and no such repository within reach; or no such device.
+        OSError: It holds no model.
+    """
+    place = find_device(device)
+    found = find_model(name)
+    model = AutoModelForSeq2SeqLM.from_pretrained(found, dtype=DTYPES[dtype])
+    return model.to(place), AutoTokenizer.from_pretrained(found)
+
+
+def find_device(name: str | None) -> torch.device:
+    """Return a device by its name; None is the accelerator if the machine has one.
+
+    Raises:
+        ValueError: The machine has no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"there is no device {name} here ({reason}); cpu always is") from error
+
+
+def find_model(name: str) -> str:
+    """Return what `from_pretrained` takes for a model: its name, or where the Hub's cache has it.
+
+    The Hub is asked once, where `from_pretrained` would try again for a minute.
+
+    Args:
+        name: A folder, or the name of a repository on the Hub.
+
+    Raises:
+        ValueError: There is no such folder, and no such repository on the Hub or in its cache; or
+            the folder holds no model.
+    """
+    if Path(name).is_dir():
+        _check_holds_model(Path(name))
+        return name
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise ValueError(f"there is no folder {name}; give a saved model folder or a Hub name")
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)
+    except Exception:  # every version of huggingface_hub has network errors of other types
+        return _find_in_cache(name)
+    return name
+
+
+def _check_holds_model(folder: Path) -> None:
+    """Refuse a folder without a model, such as that of a whole training run."""
+    if (folder / "config.json").is_file():
+        return
+    inside = folder / "model"
+    hint = f"; did you mean {inside}?" if (inside / "config.json").is_file() else ""
+    raise ValueError(f"{folder} holds no model, as it has no config.json{hint}")
+
+
+def model_stamp(found: str) -> list[list[str | int]]:
+    """Return what changes when a model does: name, size and time of change of its files.
+
+    Args:
+        found: What `find_model` returned.
+    """
+    files = [Path(found).resolve(), *sorted(Path(found).glob("*.safetensors"))]
+    stats = [(file, file.stat()) for file in files if file.is_file()]
+    return [[str(files[0]), 0, 0], *([str(f), s.st_size, s.st_mtime_ns] for f, s in stats)]
+
+
+def _find_in_cache(name: str) -> str:
+    """Return the folder of a repository that was downloaded before."""
+    try:
+        return snapshot_download(name, local_files_only=True)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"there is no folder {name}, and no such repository could be reached on the Hub"
+        ) from error

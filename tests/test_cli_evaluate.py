@@ -1,0 +1,170 @@
+"""`vanilla-transformer evaluate`: what it reads, prints and reports."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from datasets import Dataset
+from test_scoring import CORPORA, HYPOTHESES, REFERENCES, SIGNATURE
+from tiny import build_model
+
+from hf_vanilla_transformer.cli import main
+from hf_vanilla_transformer.commands import evaluate as command
+from hf_vanilla_transformer.likelihood import log_probs_of_pairs
+from hf_vanilla_transformer.loading import load_for_translation
+from hf_vanilla_transformer.scoring import Scorer
+from hf_vanilla_transformer.tokenization import train_tokenizer
+
+SOURCES = ["le chat", "un chien", "les oiseaux"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = train_tokenizer([*HYPOTHESES, *SOURCES], vocab_size=300, max_length=64)
+    model = build_model(vocab_size=len(tokenizer), target_language="en")
+    for part in (model, tokenizer):
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def scored(folder, tmp_path, monkeypatch, capsys):
+    """Return what evaluates a model that translates in a given way."""
+    monkeypatch.chdir(tmp_path)
+
+    def evaluate(words, hypotheses=HYPOTHESES, status=0):
+        monkeypatch.setattr(command, "translate_shared", lambda *_, **__: list(hypotheses))
+        assert main(["evaluate", folder, *words.split(), "--output", "out"]) == status
+        printed = capsys.readouterr()
+        if status:
+            return printed.err
+        return printed.out, json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+
+    return evaluate
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+# https://github.com/mjpost/sacrebleu/issues/220
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_every_format_and_order_gives_the_one_score(scored, tmp_path, order):
+    sources, hypotheses, references = (
+        [texts[index] for index in order] for texts in (SOURCES, HYPOTHESES, REFERENCES)
+    )
+    for name, lines in (("src", sources), ("ref", references), ("copy", references)):
+        write(tmp_path / name, lines)
+    write(tmp_path / "dev.tsv", map("\t".join, zip(sources, references, strict=True)))
+    rows = Dataset.from_dict({"fr": sources, "en": references, "de": references[::-1]})
+    rows.to_parquet(tmp_path / "dev.parquet")
+    rows.save_to_disk(tmp_path / "dev")
+    names = "--source-lang fr --target-lang en"
+    for words in (
+        "--source src --reference ref",
+        "--source dev.tsv",
+        f"--source dev.parquet {names}",
+        f"--source dev {names}",
+        "--source src --reference ref --reference copy",
+    ):
+        printed, report = scored(words, hypotheses)
+        sets = 2 if "copy" in words else 1
+        assert report["bleu"] == 38.74
+        assert report["bleu_signature"] == f"nrefs:{sets}{SIGNATURE}"
+        assert f"BLEU 38.74  nrefs:{sets}{SIGNATURE}\n" in printed
+        assert report["sentences"] == 3
+
+
+def test_the_report_holds_what_a_model_card_tells(scored, folder, tmp_path):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    printed, report = scored("--source dev.tsv --source-lang fr --beams 2")
+    found = log_probs_of_pairs(*load_for_translation(folder), SOURCES, REFERENCES)
+    log_probs = [value for tokens in found for _, value in tokens]
+    assert report["loss"] == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-6)
+    assert report["tokens"] == len(log_probs)
+    assert f"loss {report['loss']:.4f} per token, perplexity {report['perplexity']:.2f}" in printed
+    assert report["search"] == {"num_beams": 2}
+    assert (report["source_language"], report["target_language"]) == ("fr", "en")
+    assert (report["source"], report["reference"], report["model"]) == ("dev.tsv", [], folder)
+    assert report["environment"]["versions"]["sacrebleu"]
+    assert (tmp_path / "out" / "translations.txt").read_text("utf-8").split("\n") == [
+        *HYPOTHESES,
+        "",
+    ]
+
+
+def test_a_translation_with_line_breaks_is_scored_as_it_is_written(scored, tmp_path):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    broken = [HYPOTHESES[0].replace(" on ", "-\n"), *HYPOTHESES[1:]]  # BLEU joins "sat-\nthe"
+    _, report = scored("--source dev.tsv", broken)
+    written = (tmp_path / "out" / "translations.txt").read_text("utf-8").split("\n")[:-1]
+    assert len(written) == 3
+    scorer = Scorer([REFERENCES], target_language="en")
+    expected = scorer.measure(written)
+    assert expected != scorer.measure(broken), "the test needs a break that matters"
+    assert [report[name] for name in ("bleu", "chrf", "ter")] == [
+        round(one.score, 2) for one in expected
+    ]
+
+
+def test_a_baseline_and_options_of_scoring_are_those_of_sacrebleu(scored, tmp_path):
+    hypotheses, *sets = CORPORA["en"]
+    baseline = [text.lower() for text in hypotheses[:-1]] + ["yes"]
+    texts = {"src": ["x"] * 5, "ref0": sets[0], "ref1": sets[1], "base": baseline}
+    for name, lines in texts.items():
+        write(tmp_path / name, lines)
+    words = "--source src --reference ref0 --reference ref1 --lowercase --tokenize intl"
+    printed, report = scored(f"{words} --baseline base", hypotheses)
+    options = ["ref0", "ref1", "-i", "base", "out/translations.txt", "-lc", "--chrf-lowercase"]
+    options += ["-tok", "intl", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "2"]
+    table = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", *options, "--format", "text"],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    for name in ("bleu", "chrf", "ter"):
+        interval, test = report["confidence"][name], report["baseline"][name]
+        assert f"{test['score']:.2f} (" in table
+        cell = f"({interval['mean']:.2f} ± {interval['margin']:.2f})"
+        assert f"{report[name]:.2f} {cell}" in table
+        assert f"(p = {test['p_value']:.4f})" in table
+        assert report[f"{name}_signature"] in table
+        assert f"{cell}  baseline {test['score']:.2f}, p = {test['p_value']:.4f}  " in printed
+    assert report["baseline"]["file"] == "base"
+    _, alone = scored(f"{words} --confidence", hypotheses)
+    assert alone["confidence"] == report["confidence"]
+    assert "baseline" not in alone
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--source src --reference two", "src has 3 lines, two has 2"),
+        ("--source src --reference src --reference two", "src has 3 lines, two has 2"),
+        ("--source src --reference src --baseline two", "two has 2 lines, src has 3"),
+        ("--source none --reference src", "none has 0 lines, src has 3"),
+        ("--source none --reference none", "none none holds no pairs: 0 sentences, 0 references"),
+        ("--source src", "cannot tell sources from targets"),
+        ("--source src --reference src --tokenize ko-mecab", "ko-mecab cannot be used here"),
+        ("--source src --reference src --device mars", "there is no device mars here"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_both_numbers(
+    scored, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    for name, lines in (("src", SOURCES), ("two", SOURCES[:2]), ("none", [])):
+        write(tmp_path / name, lines)
+    assert message in scored(words, status=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_blank_references_do_not_count_for_the_loss(scored, tmp_path):
+    write(tmp_path / "src", SOURCES)
+    write(tmp_path / "ref", ["", " ", ""])
+    printed, report = scored("--source src --reference ref")
+    assert "loss" not in report
+    assert "loss" not in printed

@@ -1,0 +1,38 @@
+import pytest
+
+from hf_vanilla_transformer.cli import build_parser
+
+TYPED = ["train", "--train", "a.tsv", "--valid", "b.tsv", "--output", "out"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--conf", "options.yaml"], "unrecognized arguments: --conf"),
+        (["--see", "2"], "unrecognized arguments: --see"),
+        (["--train", "c.tsv"], "--train is given 2 times; give it once, with all values after it"),
+        (["--train=c.tsv"], "--train is given 2 times"),
+        (["--weights", "1", "--weights", "2"], "--weights is given 2 times"),
+        (["--config", "a.yaml", "--config=b.yaml"], "--config is given 2 times; give it once;"),
+    ],
+)
+def test_no_option_is_half_read(capsys, words, message):
+    with pytest.raises(SystemExit) as stop:
+        build_parser().parse_args([*TYPED, *words])
+    assert stop.value.code == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+
+
+def test_the_whole_program_takes_no_shortened_option(capsys):
+    with pytest.raises(SystemExit) as stop:
+        build_parser().parse_args(["--hel"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_options_that_gather_values_may_be_given_again():
+    options = build_parser().parse_args(["quickstart", "--text", "猫", "--text=狗"])
+    assert options.text == ["猫", "狗"]
+    assert build_parser().parse_args([*TYPED, "--seed", "1", "--seed", "2"]).seed == 2

@@ -1,0 +1,74 @@
+import pytest
+import torch
+from tiny import build_model
+
+from hf_vanilla_transformer import loading
+from hf_vanilla_transformer.loading import find_model, load_for_translation
+from hf_vanilla_transformer.tokenization import train_tokenizer
+
+
+def test_a_saved_model_loads_with_its_tokenizer(tmp_path):
+    tokenizer = train_tokenizer(["a b c"] * 3, vocab_size=290)
+    model = build_model(vocab_size=len(tokenizer))
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    loaded, its_tokenizer = load_for_translation(str(tmp_path))
+    weights = model.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in loaded.state_dict().items())
+    assert its_tokenizer("a b").input_ids == tokenizer("a b").input_ids
+    with pytest.raises(ValueError, match="there is no folder ./nowhere"):
+        load_for_translation("./nowhere")
+
+
+class Hub:
+    """Stand in for the Hub, which is asked at most once."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, 0
+
+    def model_info(self, name, timeout):
+        self.asked += 1
+        if self.answer is not None:
+            raise self.answer
+
+
+@pytest.mark.parametrize("name", ["nowhere/model", "nowhere", "not a name/of it"])
+def test_a_model_that_is_nowhere_is_told_after_one_question(name, monkeypatch, caplog):
+    hub = Hub(RuntimeError("a network error of some library"))
+    monkeypatch.setattr(loading, "HfApi", lambda: hub)
+    with pytest.raises(ValueError, match=f"no folder {name}, and no such repository could be"):
+        find_model(name)
+    assert hub.asked == 1
+    assert not caplog.records
+
+
+def test_a_model_of_the_hub_is_found_there_or_in_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(loading, "snapshot_download", lambda name, local_files_only: "cached")
+    for answer, found in ((None, "some/model"), (OSError("no network"), "cached")):
+        monkeypatch.setattr(loading, "HfApi", lambda answer=answer: Hub(answer))
+        assert find_model("some/model") == found
+
+
+def test_weights_are_fp32_unless_asked_otherwise(tmp_path):
+    tokenizer = train_tokenizer(["a b c"] * 3, vocab_size=290)
+    for part in (build_model(vocab_size=len(tokenizer)).to(torch.bfloat16), tokenizer):
+        part.save_pretrained(tmp_path)
+    assert load_for_translation(str(tmp_path))[0].dtype == torch.float32
+    for dtype, expected in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        assert load_for_translation(str(tmp_path), dtype=dtype)[0].dtype == expected
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "mars"])
+def test_a_device_that_is_not_there_is_told_before_a_model_is_looked_for(device):
+    with pytest.raises(ValueError, match=f"there is no device {device} here"):
+        load_for_translation("./nowhere", device=device)
+
+
+def test_a_folder_without_a_model_is_refused_and_a_run_leads_to_its_model(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no model, as it has no config.json$"):
+        find_model(str(tmp_path))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=f"did you mean {tmp_path}/model"):
+        find_model(str(tmp_path))
+    assert find_model(f"{tmp_path}/model") == f"{tmp_path}/model"

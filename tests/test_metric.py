@@ -1,0 +1,75 @@
+"""The metric of the library `evaluate`; nothing is downloaded, as the tests run offline."""
+
+import pytest
+
+pytest.importorskip("evaluate")
+
+from datasets import Dataset
+from evaluate import evaluator
+from test_scoring import HYPOTHESES, REFERENCES, SIGNATURE
+from tiny import build_model
+
+from hf_vanilla_transformer.metric import TranslationMetric
+from hf_vanilla_transformer.scoring import score_translations
+from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.translating import translate
+
+
+# https://github.com/mjpost/sacrebleu/issues/220
+@pytest.mark.parametrize(
+    ("references", "sets"),
+    [
+        (REFERENCES, 1),
+        ([[text] for text in REFERENCES], 1),
+        ([[text, text] for text in REFERENCES], 2),
+    ],
+)
+def test_references_of_each_prediction_give_the_one_score(references, sets):
+    scores = TranslationMetric("en").compute(predictions=HYPOTHESES, references=references)
+    assert round(scores["bleu"], 2) == 38.74
+    assert scores["bleu_signature"] == f"nrefs:{sets}{SIGNATURE}"
+
+
+def test_batches_are_scored_together():
+    metric = TranslationMetric("zh")
+    for prediction, reference in zip(HYPOTHESES, REFERENCES, strict=True):
+        metric.add(prediction=prediction, reference=reference)
+    assert "|tok:zh|" in metric.compute()["bleu_signature"]
+
+
+@pytest.mark.parametrize(
+    ("references", "message"),
+    [
+        ([REFERENCES], r"predictions \(3\) and references \(1\)"),
+        (
+            [REFERENCES[:1], REFERENCES[:2], REFERENCES[:1]],
+            "0 has 1 references, prediction 1 has 2",
+        ),
+        ([[], [], []], "0 has 0 references"),
+    ],
+)
+def test_references_of_another_shape_are_refused_with_both_numbers(references, message):
+    with pytest.raises(ValueError, match=message):
+        TranslationMetric().compute(predictions=HYPOTHESES, references=references)
+
+
+# https://github.com/huggingface/transformers/issues/43825
+def test_the_evaluator_of_translations_works_again(tmp_path):
+    pytest.importorskip("scipy")
+    sources = ["a b c d", "b", "c d e", "h g f e"]
+    tokenizer = train_tokenizer(sources * 3, vocab_size=290)
+    model = build_model(vocab_size=len(tokenizer))
+    model.generation_config.extra_decode_length = 5
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    translations = translate(model, tokenizer, sources)
+    references = [f"{text[1:]} x" for text in translations]
+    rows = zip(sources, references, strict=True)
+    found = evaluator("translation").compute(
+        model_or_pipeline=str(tmp_path),
+        data=Dataset.from_list([{"text": source, "label": text} for source, text in rows]),
+        metric=TranslationMetric("en"),
+    )
+    expected = score_translations(translations, references, target_language="en")
+    assert 0 < found["chrf"] == expected.chrf < 100
+    assert found["bleu_signature"] == expected.bleu_signature

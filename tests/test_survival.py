@@ -1,0 +1,40 @@
+import pytest
+
+from hf_vanilla_transformer.survival import Survival, must_survive
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("In 2020 it cost 3.50, not 1,234.5.", {"2020", "350", "12345"}),
+        ("3,50 von 2.000", {"350", "2000"}),
+        ("see https://a.org/b?c=1, (www.d.com) or", {"https://a.org/b?c=1", "www.d.com"}),
+        ("看https://a.org/b。好", {"https://a.org/b"}),
+        ("<b>no</b> &amp; {name} %s 5 % <", {"<b>", "</b>", "&amp;", "{name}", "%s", "5"}),
+        ("good 👍🏽 ☀", {"👍", "🏽", "☀"}),
+        ("a < b, nothing", set()),
+    ],
+)
+def test_what_must_come_through_is_found(text, items):
+    assert {item for _, item in must_survive(text)} == items
+
+
+def test_losses_are_counted_by_kind_and_the_first_is_named():
+    survival = Survival()
+    survival.add(["a", "1 and 1 and 2", "<i>www.a.org</i>"], ["7", "1 und 2", "www.a.org"], 11)
+    assert survival.as_dict() == {
+        "URLs": {"found": 1, "kept": 1},
+        "tags": {"found": 2, "kept": 0},
+        "numbers": {"found": 3, "kept": 2},
+    }
+    assert survival.describe() == (
+        "came through the translation: 1 of 1 URLs, 0 of 2 tags, 2 of 3 numbers; "
+        "lost first: 1 in line 12"
+    )
+
+
+def test_nothing_is_said_where_nothing_is_lost():
+    survival = Survival()
+    survival.add(["1,000 👍", ""], ["👍 1.000", ""])
+    assert survival.describe() == ""
+    assert survival.as_dict()["numbers"] == {"found": 1, "kept": 1}
