@@ -47,7 +47,10 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(
-        cls, name: str | PathLike[str] | None, *args: object, **kwargs: object
+        cls,
+        pretrained_model_name_or_path: str | PathLike[str] | None,
+        *args: object,
+        **kwargs: object,
     ) -> "VanillaTransformerPreTrainedModel":
         """Load a model as the library does, but never from a pickle.
 
@@ -59,6 +62,7 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         """
         if kwargs.pop("use_safetensors", None) is False:
             raise ValueError(f"use_safetensors=False: {NO_PICKLES}")
+        name = pretrained_model_name_or_path
         try:
             return super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
         except OSError as error:

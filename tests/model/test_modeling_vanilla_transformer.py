@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from hf_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer import (
+    VanillaTransformerConfig,
+    VanillaTransformerForConditionalGeneration,
+)
 from hf_vanilla_transformer.model.cache import VanillaTransformerCache
 
 IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
@@ -138,3 +141,11 @@ def test_the_model_keeps_the_names_of_the_field(tiny_model):
 
 def test_the_configuration_of_a_model_is_its_own_class(tiny_model):
     assert type(tiny_model().config) is VanillaTransformerConfig
+
+
+def test_a_folder_may_be_named_as_the_library_names_it(tiny_model, tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    loaded = VanillaTransformerForConditionalGeneration.from_pretrained(
+        pretrained_model_name_or_path=tmp_path
+    )
+    assert loaded.config.d_model == 64
