@@ -1,11 +1,11 @@
 import gzip
 import multiprocessing
-import random
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from synthetic import WORDS, write_corpus
 
 from hf_vanilla_transformer.data.batching import epoch_batches
 from hf_vanilla_transformer.data.cleaning import Cleaning
@@ -15,16 +15,6 @@ from hf_vanilla_transformer.data.token_cache import prepare_pairs
 from hf_vanilla_transformer.tokenization import train_tokenizer
 
 FORK = multiprocessing.get_context("fork")
-WORDS = [f"{first}{second}" for first in "bdfgklmn" for second in ("a", "e", "io", "u", "ai")]
-
-
-def write_corpus(path, count):
-    draw = random.Random(0)
-    with path.open("w") as file:
-        for _ in range(count):
-            words = draw.choices(WORDS, k=draw.randint(10, 30))
-            file.write(f"{' '.join(words)}\t{' '.join(reversed(words))}\n")
-    return path
 
 
 def peak_growth(work):

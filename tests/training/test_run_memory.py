@@ -1,22 +1,11 @@
 """Memory of whole runs."""
 
 import os
-import random
 import subprocess
 import sys
 
 import pytest
-
-WORDS = [f"{first}{second}" for first in "bdfgklmn" for second in ("a", "e", "io", "u", "ai")]
-
-
-def write_corpus(path, count):
-    draw = random.Random(0)
-    with path.open("w") as file:
-        for _ in range(count):
-            words = draw.choices(WORDS, k=draw.randint(10, 30))
-            file.write(f"{' '.join(words)}\t{' '.join(reversed(words))}\n")
-    return path
+from synthetic import write_corpus
 
 
 def peak_of_run(folder, count):
