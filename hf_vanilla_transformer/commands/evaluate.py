@@ -23,7 +23,12 @@ from hf_vanilla_transformer.data.lines import read_lines
 from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, translate_shared
 from hf_vanilla_transformer.journal import Journal
 from hf_vanilla_transformer.line_output import as_lines, in_one_line
-from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
+from hf_vanilla_transformer.loading import (
+    UNTRUSTED,
+    find_model,
+    load_for_translation,
+    model_stamp,
+)
 from hf_vanilla_transformer.scoring import RESAMPLES, Measurement, Scorer
 from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.training.run import describe_environment
@@ -100,7 +105,7 @@ def add_evaluate(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> str | None:
     """Run the command; return what to print, on the main process."""
     model_name = find_model(options.model)
-    of_text = languages(options, AutoConfig.from_pretrained(model_name))
+    of_text = languages(options, AutoConfig.from_pretrained(model_name, **UNTRUSTED))
     test_set = read_test_set(options, of_text)
     scorer = Scorer(
         test_set.references,

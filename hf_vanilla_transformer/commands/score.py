@@ -11,7 +11,7 @@ from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
 from hf_vanilla_transformer.line_output import StreamOutput
-from hf_vanilla_transformer.loading import find_model, load_for_translation
+from hf_vanilla_transformer.loading import UNTRUSTED, find_model, load_for_translation
 
 WINDOW_PAIRS = 10_000
 
@@ -46,7 +46,7 @@ def add_score(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     name = find_model(options.model)
-    of_text = languages(options, AutoConfig.from_pretrained(name))
+    of_text = languages(options, AutoConfig.from_pretrained(name, **UNTRUSTED))
     files = [options.source, *([options.target] if options.target else [])]
     corpora = open_corpora(files, **of_text)
     pairs = chain.from_iterable(corpus.rows(ignore) for corpus in corpora)

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from accelerate.utils import ProjectConfiguration, TorchDynamoPlugin, set_seed
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.evaluation import find_model
+from hf_vanilla_transformer.loading import UNTRUSTED, find_model
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.generation import PAPER_DECODING
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
@@ -113,19 +113,19 @@ def prepare_tokenizer(
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
             tokenizer = (
-                AutoTokenizer.from_pretrained(checkpoint)
+                AutoTokenizer.from_pretrained(checkpoint, **UNTRUSTED)
                 if checkpoint
                 else new_tokenizer(run, texts)
             )
             with write_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)
-        return AutoTokenizer.from_pretrained(checkpoint or folder)
+        return AutoTokenizer.from_pretrained(checkpoint or folder, **UNTRUSTED)
 
 
 def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
     """Return the tokenizer that the options ask for, as `prepare_tokenizer`."""
     if run.from_model:
-        return AutoTokenizer.from_pretrained(find_model(run.from_model))
+        return AutoTokenizer.from_pretrained(find_model(run.from_model), **UNTRUSTED)
     if run.tokenizer:
         return load_tokenizer(run.tokenizer)
     learn = partial(
@@ -143,7 +143,7 @@ def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
 def find_limit(run: RunArguments) -> int:
     """Return how many tokens a side may have for the model that the options ask for."""
     if run.from_model:
-        config = AutoConfig.from_pretrained(find_model(run.from_model))
+        config = AutoConfig.from_pretrained(find_model(run.from_model), **UNTRUSTED)
     else:
         config = preset_of(run).config()
     return config.max_position_embeddings
@@ -174,7 +174,7 @@ def prepare_model(
     found = checkpoint or find_model(run.from_model)
     if Path(found).is_dir():
         check_weights(found)
-    model = AutoModelForSeq2SeqLM.from_pretrained(found).float()
+    model = AutoModelForSeq2SeqLM.from_pretrained(found, **UNTRUSTED).float()
     if not isinstance(model, VanillaTransformerForConditionalGeneration):
         raise ValueError(
             f"{found} is a {type(model).__name__}; this command trains VanillaTransformer models, "
