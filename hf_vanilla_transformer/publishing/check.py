@@ -85,6 +85,8 @@ def stray_files(folder: str | Path) -> list[str]:
 
 def _fault_of_name(path: Path) -> str | None:
     """Say what is wrong with a file of this name, if anything is."""
+    if path.is_symlink():
+        return f"{path.name} is a link, whose target would be sent; put the file in its place"
     if path.is_dir():
         return f"{path.name}/ is no part of a model; move it away"
     if any(fnmatch(path.name, pattern) for pattern in PICKLES):

@@ -63,7 +63,7 @@ def test_reading_takes_no_memory_for_what_was_read(tmp_path, packing):
     assert peak_growth(read) < 20  # the text of the file: 36 MB
 
 
-@pytest.mark.parametrize("count", [30_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_memory_hardly_grows_with_the_corpus(tmp_path, count):
     some = 4000  # enough for whole blocks of text, which are in memory whatever the corpus
     small, large = peak_of_preparing(tmp_path, some), peak_of_preparing(tmp_path, count)

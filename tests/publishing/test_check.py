@@ -52,6 +52,12 @@ def test_a_stray_file_is_named(folder, name):
     assert one_problem(folder).startswith(f"{name} is no part of a model")
 
 
+def test_a_link_that_leads_out_of_the_folder_is_named(folder, tmp_path):
+    (tmp_path / "secret").write_text("x")
+    (folder / "LICENSE").symlink_to(tmp_path / "secret")
+    assert one_problem(folder).startswith("LICENSE is a link")
+
+
 def test_a_stray_folder_is_named(folder):
     (folder / "training_state").mkdir()
     assert one_problem(folder).startswith("training_state/ is no part of a model")
