@@ -100,6 +100,12 @@ def test_what_differs_on_resume_is_named(runs, run, caplog):
     assert not any("learning_rate" in warning for warning in warnings)
 
 
+def test_an_option_that_made_the_model_cannot_change_on_resume(runs, run, capsys):
+    run("run", max_steps=2)
+    run("run", status=2, max_steps=4, resume=True, **{"from": runs.folder / "run" / "model"})
+    assert "resume: from was" in capsys.readouterr().err
+
+
 # https://github.com/huggingface/accelerate/issues/2823
 def test_a_truncated_checkpoint_is_replaced_from_the_one_before_it(runs, run, caplog):
     run("whole")
