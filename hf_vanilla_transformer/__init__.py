@@ -6,7 +6,7 @@ and `AutoTokenizer`, and gives `pipeline("translation")` back to transformers 5.
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from .model.compat import register_translation_task
+from .model.compat import check_what_auto_classes_read, register_translation_task
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 from .model.generation import PAPER_DECODING
 from .model.modeling_vanilla_transformer import (
@@ -15,6 +15,7 @@ from .model.modeling_vanilla_transformer import (
 )
 from .model.pipeline_translation import TranslationPipeline
 from .model.tokenization_vanilla_transformer import VanillaTransformerTokenizer
+from .publishing.library_push import push_with_card
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,9 @@ AutoTokenizer.register(
     VanillaTransformerConfig, fast_tokenizer_class=VanillaTransformerTokenizer, exist_ok=True
 )
 register_translation_task(TranslationPipeline)
+check_what_auto_classes_read()
+push_with_card(VanillaTransformerForConditionalGeneration)
+push_with_card(TranslationPipeline)
 
 __all__ = [
     "PAPER_DECODING",

@@ -1,19 +1,23 @@
 """The library's Seq2SeqTrainer, with figures that do not depend on batch size or processes."""
 
 import logging
+import math
 from pathlib import Path
 
 import torch
 from accelerate.utils import gather_object
+from huggingface_hub import HfApi
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers import Seq2SeqTrainer
-from transformers.trainer_utils import EvalLoopOutput
-from transformers.utils import CONFIG_NAME
+from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
+from transformers.trainer_utils import EvalLoopOutput, HubStrategy
+from transformers.utils import CONFIG_NAME, PushInProgress
 
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.loss import IGNORED_LABEL
 from hf_vanilla_transformer.publishing.card import write_card
+from hf_vanilla_transformer.publishing.files import PICKLES
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +35,16 @@ class TranslationTrainer(Seq2SeqTrainer):
       and several processes under every transformers version (4.57 multiplies the loss by their
       number), without a tensor of logits, and with any collator.
     - The card that is pushed is this package's: see `write_card`.
+    - No pickle is pushed: neither the training arguments nor the state of a training.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        if self.args.push_to_hub and "checkpoint" in self.args.hub_strategy:
+            raise ValueError(
+                f"hub_strategy={self.args.hub_strategy.value} would push pickles (optimizer.pt), "
+                "which may run code where they are read; give every_save or end"
+            )
         self._evaluated: list[tuple[float, int]] = []
         self._smooth_labels_in(self.model)
 
@@ -67,7 +77,7 @@ class TranslationTrainer(Seq2SeqTrainer):
             "validations": [
                 {"step": one["step"], "loss": one["eval_loss"], "bleu": one.get("eval_bleu")}
                 for one in self.state.log_history
-                if "eval_loss" in one
+                if math.isfinite(one.get("eval_loss", math.nan))
             ],
         }
         name = self.hub_model_id or self.args.hub_model_id
@@ -110,6 +120,27 @@ class TranslationTrainer(Seq2SeqTrainer):
             tokens = int(inputs["labels"].ne(IGNORED_LABEL).sum())
             self._evaluated.append((result[0].item() * tokens, tokens))
         return result
+
+    def _save(self, output_dir: str | None = None, *args: object, **kwargs: object) -> None:
+        """Save as the library does, but for the training arguments: a pickle that nobody reads."""
+        super()._save(output_dir, *args, **kwargs)
+        Path(output_dir or self.args.output_dir, TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """Push the model of a checkpoint, as the library does, without the training's state."""
+        last = self.push_in_progress
+        is_busy = last is not None and not last.is_done() and not self.args.hub_always_push
+        if is_busy or self.args.hub_strategy == HubStrategy.END or not self.is_world_process_zero():
+            return
+        job = HfApi(token=self.args.hub_token).upload_folder(
+            repo_id=self.hub_model_id,
+            folder_path=checkpoint_folder,
+            commit_message=f"Training in progress, step {self.state.global_step}",
+            revision=self.args.hub_revision,
+            ignore_patterns=[*PICKLES, TRAINER_STATE_NAME],
+            run_as_future=True,
+        )
+        self.push_in_progress = PushInProgress([*getattr(last, "jobs", []), job])
 
     def _smooth_labels_in(self, model: nn.Module) -> None:
         """Have a model smooth its labels itself, if it can and shall.

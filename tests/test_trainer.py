@@ -128,6 +128,33 @@ def test_label_smoothing_out_of_range_is_refused(model, tokenizer, tmp_path, fac
         )
 
 
+def test_what_is_saved_holds_no_arguments_as_a_pickle(model, tokenizer, tmp_path):
+    run = build_trainer(
+        *(model, tokenizer, tmp_path),
+        **{"train": FOUR, "kind": TranslationTrainer, "max_steps": 1, "save_strategy": "steps"},
+        **{"save_steps": 1, "save_only_model": True},
+    )
+    run.train()
+    run.save_model()
+    for folder in (tmp_path, tmp_path / "checkpoint-1"):
+        names = {path.name for path in folder.iterdir()}
+        assert "model.safetensors" in names
+        assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
+
+
+@pytest.mark.parametrize("strategy", ["checkpoint", "all_checkpoints"])
+def test_a_strategy_that_would_push_pickles_is_refused(
+    model, tokenizer, tmp_path, strategy, monkeypatch
+):
+    monkeypatch.setattr(TranslationTrainer, "init_hf_repo", lambda self, *args, **kwargs: None)
+    with pytest.raises(ValueError, match=f"hub_strategy={strategy} would push pickles"):
+        build_trainer(
+            *(model, tokenizer, tmp_path),
+            **{"train": FOUR, "kind": TranslationTrainer},
+            **{"push_to_hub": True, "hub_strategy": strategy},
+        )
+
+
 def write_pairs(path, sources):
     path.write_text("".join(f"{source}\t{reverse(source)}\n" for source in sources))
     return str(path)

@@ -5,13 +5,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 from safetensors import safe_open
 from transformers import GenerationConfig
 
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.languages import language_metadata
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
+from hf_vanilla_transformer.publishing.library_push import is_librarys_template
 from hf_vanilla_transformer.publishing.report import (
     evaluation_results,
     training_command,
@@ -20,10 +21,12 @@ from hf_vanilla_transformer.publishing.report import (
 )
 from hf_vanilla_transformer.publishing.sections import renew_sections
 from hf_vanilla_transformer.publishing.template import TEMPLATE
+from hf_vanilla_transformer.publishing.weights import weight_files
 from hf_vanilla_transformer.writing import write_text
 
 CARD, CURVE = "README.md", "learning_curve.png"
 TAGS = ("translation", "vanilla_transformer")
+LISTS = ("tags", "metrics")
 
 
 def write_card(
@@ -36,7 +39,7 @@ def write_card(
 
     What a person wrote into an earlier card stays: metadata that are not ours, such as the licence,
     sections of their own and sections that they edited. Scores replace those of the same test set
-    and metric.
+    and metric. What the library filled into its own template goes.
 
     Args:
         folder: A saved model.
@@ -58,17 +61,33 @@ def write_card(
     values = _of_model(folder, config, data) | _of_training(training, reports)
     names = {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
     new = ModelCard.from_template(data, template_str=TEMPLATE, **names, **values)
-    card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(old.text, new.text)}")
+    kept = "" if is_librarys_template(old) else old.text
+    card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(kept, new.text)}")
     write_text(folder / CARD, str(card))
     return card
 
 
 def _old_card(path: Path) -> ModelCard:
-    """Return the card that is there, or an empty one."""
+    """Return the card that is there, or an empty one; its tags and metrics are lists."""
+    if not path.exists():
+        return ModelCard("---\n{}\n---\n")
     try:
-        return ModelCard(path.read_text("utf-8") if path.exists() else "---\n{}\n---\n")
+        card = ModelCard(path.read_text("utf-8"))
+        given = metadata_load(path) or {}
+        for name in LISTS:  # older huggingface_hub has split a string into its letters
+            card.data[name] = _listed(name, given.get(name)) or None
     except Exception as error:  # of YAML, and of huggingface_hub's checks
-        raise ValueError(f"{path}: broken metadata: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path}: broken metadata: {reason}") from error
+    return card
+
+
+def _listed(name: str, value: object) -> list[str]:
+    """Return metadata that may be one word, a list of words, or missing."""
+    words = [] if value is None else [value] if isinstance(value, str) else value
+    if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
+        raise ValueError(f"{name} is {value!r}, not a list of words")
+    return words
 
 
 def _metadata(
@@ -154,7 +173,7 @@ def _validations(report: dict[str, object]) -> list[dict[str, float | None]]:
 def _count_parameters(folder: Path) -> int:
     """Return how many numbers the weights hold; only the heads of the files are read."""
     count = 0
-    for file in folder.glob("*.safetensors"):
+    for file in weight_files(folder):
         with safe_open(file, framework="pt") as tensors:
             shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
             count += sum(map(math.prod, shapes))

@@ -6,11 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
+from transformers import GenerationConfig, PreTrainedModel
 
 from hf_vanilla_transformer.model import modeling_vanilla_transformer
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import AUTO_MAP, TRANSLATION
@@ -18,18 +17,11 @@ from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
 )
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
-    TARGET_FILE,
     VanillaTransformerTokenizer,
 )
+from hf_vanilla_transformer.publishing.files import faults_of_content, stray_files
+from hf_vanilla_transformer.publishing.weights import faults_of_weights
 
-# What a shared folder may hold beside the package's code.
-SHARED = (
-    *("config.json", "generation_config.json", "model.safetensors", "model-*-of-*.safetensors"),
-    *("model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", TARGET_FILE),
-    *("special_tokens_map.json", "added_tokens.json", "README.md", "LICENSE*", "*.png"),
-    ".gitattributes",
-)
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt", "*.joblib")
 CODE = Path(modeling_vanilla_transformer.__file__).parent
 TOKENIZER = "tokenization_vanilla_transformer.VanillaTransformerTokenizer"
 # Where the library finds the classes of a folder; a name before `--` would be another repository.
@@ -38,6 +30,8 @@ REFERENCES = {
     "tokenizer_config.json": {"auto_map": {"AutoTokenizer": [TOKENIZER, None]}},
 }
 IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+# What the generation config alone has: ids of the target.
+GENERATED = ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
 TIMEOUT_SECONDS = 600
 
 # Every import of the package fails, even where it is installed.
@@ -61,60 +55,22 @@ def check_folder(folder: str | Path) -> list[str]:
         ValueError: This is no folder of one of our models.
     """
     folder = Path(folder)
-    problems = [*stray_files(folder), *_other_code(folder), *_other_references(folder)]
-    is_ours = not problems
+    if strays := stray_files(folder):
+        return strays
+    problems = [*faults_of_content(folder), *faults_of_weights(folder)]
+    problems += [*_other_code(folder), *_other_references(folder)]
     try:
         problems += _broken_parts(folder)
     except Exception as error:  # tokenizers raises nothing more precise
         problems.append(f"does not load: {_in_one_line(error)}")
-    if is_ours and not problems:
+    if not problems:
         problems += _failure_without_package(folder)
     return problems
-
-
-def stray_files(folder: str | Path) -> list[str]:
-    """Name what no reader of a model needs, one line each; no file but `config.json` is read.
-
-    Raises:
-        ValueError: This is no folder of one of our models.
-    """
-    folder = Path(folder)
-    _check_kind(folder)
-    return [problem for path in sorted(folder.iterdir()) if (problem := _fault_of_name(path))]
-
-
-def _fault_of_name(path: Path) -> str | None:
-    """Say what is wrong with a file of this name, if anything is."""
-    if path.is_symlink():
-        return f"{path.name} is a link, whose target would be sent; put the file in its place"
-    if path.is_dir():
-        return f"{path.name}/ is no part of a model; move it away"
-    if any(fnmatch(path.name, pattern) for pattern in PICKLES):
-        return f"{path.name} may run code where it is read (a pickle); delete it"
-    if path.suffix != ".py" and not any(fnmatch(path.name, name) for name in SHARED):
-        return f"{path.name} is no part of a model; move it away"
-    return None
 
 
 def code_files() -> dict[str, bytes]:
     """Return the package's files that travel with a model, by name."""
     return {file.name: file.read_bytes() for file in CODE.glob("*.py") if file.stem != "__init__"}
-
-
-def _check_kind(folder: Path) -> None:
-    """Refuse what is no folder of one of our models."""
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; give a saved model folder")
-    config = folder / "config.json"
-    if not config.is_file():
-        raise ValueError(f"{folder} holds no config.json; give a saved model folder")
-    try:
-        content = json.loads(config.read_bytes())
-        kind = content.get("model_type")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{config} is no JSON object: {error}") from error
-    if kind != "vanilla_transformer":
-        raise ValueError(f"{config} has model_type={kind!r}; vanilla_transformer is shared here")
 
 
 def _other_code(folder: Path) -> Iterator[str]:
@@ -139,13 +95,14 @@ def _other_references(folder: Path) -> Iterator[str]:
     for file, references in REFERENCES.items():
         try:
             content = json.loads((folder / file).read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             yield f"{file} cannot be read: {_in_one_line(error)}"
             continue
         for name, expected in references.items():
-            if content.get(name) != expected:
+            found = content.get(name) if isinstance(content, dict) else None
+            if found != expected:
                 yield (
-                    f"{file} has {name}={content.get(name)!r}, so nothing is run; load the model "
+                    f"{file} has {name}={found!r}, so nothing is run; load the model "
                     "with this package and save it again"
                 )
 
@@ -171,7 +128,12 @@ def _broken_parts(folder: Path) -> Iterator[str]:
 def _other_ids(model: PreTrainedModel, tokenizer: VanillaTransformerTokenizer) -> Iterator[str]:
     """Name special tokens and sizes on which config, generation config and tokenizer disagree."""
     config, generation = model.config, model.generation_config
-    sides = {"tokenizer": tokenizer, "target tokenizer": tokenizer.target}
+    sides = {"tokenizer": tokenizer}
+    sizes = [config.vocab_size, config.decoder_vocab_size or config.vocab_size]
+    if tokenizer.target_backend is None:
+        sizes = [min(sizes)]
+    else:
+        sides["target tokenizer"] = tokenizer.target
     for name in IDS:
         expected = getattr(config, name)
         held = {"generation_config.json": getattr(generation, name)}
@@ -180,10 +142,24 @@ def _other_ids(model: PreTrainedModel, tokenizer: VanillaTransformerTokenizer) -
         for place, found in held.items():
             if found != expected:
                 yield f"{name} is {expected} in config.json and {found} in {place}"
-    sizes = (config.vocab_size, config.decoder_vocab_size or config.vocab_size)
     for (side, part), size in zip(sides.items(), sizes, strict=True):
-        if len(part) > size:
-            yield f"the {side} has {len(part)} entries, the model {size}"
+        # Those of the vocabulary, and those that the tokenizer adds to every text.
+        highest = max([*part.get_vocab().values(), *part("a")["input_ids"]])
+        if highest >= size:
+            yield f"the {side} gives ids up to {highest}, the model knows ids up to {size - 1}"
+    yield from _unknown_ids(generation, sizes[-1])
+
+
+def _unknown_ids(generation: GenerationConfig, size: int) -> Iterator[str]:
+    """Name ids that decoding is told to write or to avoid, and the target does not have."""
+    for name in GENERATED:
+        given = getattr(generation, name)
+        ids = given if isinstance(given, list) else [] if given is None else [given]
+        for wrong in (one for one in ids if not 0 <= one < size):
+            yield (
+                f"{name} in generation_config.json holds {wrong}, the model knows ids up to "
+                f"{size - 1}"
+            )
 
 
 def _failure_without_package(folder: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Put a model folder on the Hub: checked, described, and all of it in one commit."""
 
 import logging
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from huggingface_hub import HfApi
 from huggingface_hub.utils import validate_repo_id
 
 from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
-from hf_vanilla_transformer.publishing.check import check_folder, stray_files
+from hf_vanilla_transformer.publishing.check import check_folder
+from hf_vanilla_transformer.publishing.files import stray_files
 from hf_vanilla_transformer.publishing.report import read_report
 
 logger = logging.getLogger(__name__)
@@ -18,6 +20,10 @@ logger = logging.getLogger(__name__)
 # Deleted from the repository where this model has no such file: an earlier one may have had more.
 REPLACED = ["*.safetensors", "*.safetensors.index.json", "*.py"]
 COMMIT_MESSAGE = "Upload model"
+# What git refuses in the name of a branch (git-check-ref-format).
+NO_BRANCH = re.compile(
+    r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[-/]|(^|/)\.|\.lock(/|$)|[./]$|^(HEAD)?$"
+)
 MODEL, REPORT = "model", "report.json"  # as training names them
 
 
@@ -55,7 +61,7 @@ def publish(
         OSError: The Hub cannot be reached, or refuses.
     """
     folder = Path(folder)
-    _check_names(repo_id, revision if create_pr else None)
+    _check_names(repo_id, revision, create_pr=create_pr)
     found = [read_report(path) for path in (*_report_of_training(folder), *reports)]
     with tempfile.TemporaryDirectory() as place:
         # What is checked is what is pushed, whatever happens to the folder meanwhile.
@@ -75,15 +81,17 @@ def publish(
             ) from error
 
 
-def _check_names(repo_id: str, revision_of_pr: str | None) -> None:
+def _check_names(repo_id: str, revision: str | None, *, create_pr: bool) -> None:
     """Refuse names that do not go together, before anything takes time."""
     validate_repo_id(repo_id)
     if "/" not in repo_id:
         raise ValueError(f"{repo_id} names no owner; give USER/{repo_id} or ORGANISATION/{repo_id}")
-    if revision_of_pr:
-        raise ValueError(
-            f"a pull request goes to main, not to {revision_of_pr}; leave one of them out"
-        )
+    if revision is None:
+        return
+    if create_pr:
+        raise ValueError(f"a pull request goes to main, not to {revision}; leave one of them out")
+    if NO_BRANCH.search(revision):
+        raise ValueError(f"revision={revision!r} cannot be a branch of git; give a name as v1.2")
 
 
 def _report_of_training(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """What the reports of training and of evaluation say that belongs on a card."""
 
+import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Sequence
@@ -8,34 +9,28 @@ from pathlib import Path
 
 from huggingface_hub import EvalResult
 
+from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 
-METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 CORPORA = ("train", "valid")
 PATHS = (*CORPORA, "output", "from", "tokenizer")
-FIGURES = {
-    "steps": "updates",
-    "epochs": "passes over the data, the last perhaps in part",
-    "tokens": "source and target tokens trained on",
-    "seconds": "seconds",
-    "processes": "processes",
-    "validation_loss": "validation loss per token",
-    "validation_perplexity": "validation perplexity",
-}
+OF_TOKENS = ("loss", "perplexity")
 
 
 def read_report(path: str | Path) -> dict[str, object]:
     """Return the content of a report.
 
     Raises:
-        ValueError: It is no report.
+        ValueError: It is no report; the message names the field that holds what none can.
         FileNotFoundError: It is missing.
     """
     try:
         report = json.loads(Path(path).read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
-    if not isinstance(report, dict) or not ("training" in report or any(_scores(report))):
+    if fault := next(faults_of_report(report), None):
+        raise ValueError(f"{path}: {fault}; give a report as train or evaluate wrote it")
+    if "training" not in report and not any(_scores(report)):
         raise ValueError(f"{path} is neither a report of training nor one of evaluation")
     return report
 
@@ -59,9 +54,9 @@ def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> l
             metric_type=metric,
             metric_name=METRICS[metric],
             metric_value=value,
-            metric_args=None if signature is None else {"signature": signature},
+            metric_args=arguments or None,
         )
-        for metric, value, signature in _scores(report)
+        for metric, value, arguments in _scores(report)
     ]
 
 
@@ -119,17 +114,26 @@ def _defaults() -> dict[str, object]:
     return {option.name: option.default for kind in kinds for option in fields(kind)}
 
 
-def _scores(report: dict[str, object]) -> Iterator[tuple[str, float, str | None]]:
-    """Yield metric, score and signature."""
+def _scores(report: dict[str, object]) -> Iterator[tuple[str, float, dict[str, object]]]:
+    """Yield metric, score, and what belongs to it: signature, confidence interval, tokens."""
     scores = report.get("scores", report)
-    for metric in METRICS:
-        value = scores.get(metric) if isinstance(scores, dict) else None
-        if isinstance(value, int | float):
-            yield metric, value, scores.get(f"{metric}_signature")
+    for metric in filter(scores.__contains__, METRICS):
+        found = {
+            "signature": scores.get(f"{metric}_signature"),
+            "confidence": scores.get("confidence", {}).get(metric),
+            "tokens": scores.get("tokens") if metric in OF_TOKENS else None,
+        }
+        yield metric, scores[metric], {name: x for name, x in found.items() if x is not None}
 
 
 def _test_set(report: dict[str, object]) -> tuple[str, str | None, str | None]:
-    """Return name, configuration and split of what was translated."""
-    given = report.get("source") or report.get("made_by") or "test set"
-    name, *rest = str(given).split(":")
-    return shown_path(name), rest[0] if len(rest) > 1 else None, rest[-1] if rest else None
+    """Return name, configuration and split of what was translated.
+
+    Where a path is not shown in full, a mark of it keeps files of the same name apart.
+    """
+    source, *rest = (report.get("source") or report.get("made_by") or "test set").split(":")
+    files = [source, *report.get("reference", [])]
+    name = " + ".join(map(shown_path, files))
+    if any(Path(file).is_absolute() for file in files):
+        name += f" ({hashlib.sha256(chr(0).join(files).encode()).hexdigest()[:6]})"
+    return name, rest[0] if len(rest) > 1 else None, rest[-1] if rest else None

@@ -69,9 +69,13 @@ It was shown these sentences after training, and wrote:
 {% endif %}{% endif %}{% if results %}
 ## Evaluation
 
-{% for one in results %}- {{ one.metric_name }} **{{ one.metric_value }}** on {{ one.dataset_name }}
+{% for one in results %}{% set more = one.metric_args or {} -%}
+- {{ one.metric_name }} **{{ one.metric_value }}**
+{%- if more.confidence %} (95 % confidence: {{ more.confidence.mean }} ±
+{#- #} {{ more.confidence.margin }}){% endif %} on {{ one.dataset_name }}
 {%- if one.dataset_split %}, {{ one.dataset_split }}{% endif %}
-{%- if one.metric_args %} (`{{ one.metric_args.signature }}`){% endif %}
+{%- if more.tokens %}, {{ more.tokens }} tokens{% endif %}
+{%- if more.signature %} (`{{ more.signature }}`){% endif %}
 {% endfor %}{% endif %}
 ## Limits
 

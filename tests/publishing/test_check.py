@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from safetensors.torch import load_file, save_file
 
 from hf_vanilla_transformer.publishing import check
@@ -34,8 +35,9 @@ def one_problem(folder):
 
 
 def test_a_saved_model_with_card_and_pictures_is_fit(folder):
-    for name in ("README.md", "LICENSE", "learning_curve.png"):
+    for name in ("README.md", "LICENSE"):
         (folder / name).write_text("x")
+    Figure().savefig(folder / "learning_curve.png")
     assert check_folder(folder) == []
 
 
@@ -117,6 +119,11 @@ def test_an_unknown_tensor_is_named(folder):
     assert one_problem(folder) == "tensors unknown in the weights: left_over"
 
 
+def test_missing_settings_of_decoding_are_named(folder):
+    (folder / "generation_config.json").unlink()
+    assert one_problem(folder) == "generation_config.json is missing; save the model again"
+
+
 def test_half_a_file_of_weights_does_not_load(folder):
     content = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
@@ -161,7 +168,57 @@ def test_a_tokenizer_larger_than_the_model_is_named(folder):
     content = json.loads((folder / "tokenizer.json").read_text())
     content["model"]["vocab"]["z"] = 14
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    assert "the tokenizer has 15 entries, the model 14" in check_folder(folder)
+    assert one_problem(folder) == "the tokenizer gives ids up to 14, the model knows ids up to 13"
+
+
+def edit_vocabulary(file, edit):
+    content = json.loads(file.read_text())
+    edit(content)
+    file.write_text(json.dumps(content))
+
+
+def move_a_token(content):
+    content["model"]["vocab"]["j"] = 9999
+
+
+def move_what_ends_a_text(content):
+    content["post_processor"]["special_tokens"]["</s>"]["ids"] = [9999]
+
+
+@pytest.mark.parametrize("edit", [move_a_token, move_what_ends_a_text])
+def test_an_id_past_the_models_vocabulary_is_named(folder, edit):
+    edit_vocabulary(folder / "tokenizer.json", edit)
+    problem = "the tokenizer gives ids up to 9999, the model knows ids up to 13"
+    assert one_problem(folder) == problem
+
+
+@pytest.mark.parametrize("edit", [move_a_token, move_what_ends_a_text])
+def test_an_id_past_the_targets_own_vocabulary_is_named(folder, edit):
+    (folder / "target_tokenizer.json").write_text((folder / "tokenizer.json").read_text())
+    edit_json(folder / "tokenizer_config.json", separate_vocabularies=True)
+    assert check_folder(folder) == []
+    edit_vocabulary(folder / "target_tokenizer.json", edit)
+    problem = "the target tokenizer gives ids up to 9999, the model knows ids up to 13"
+    assert one_problem(folder) == problem
+
+
+def test_one_tokenizer_fits_the_smaller_of_two_vocabularies(folder, tiny_model):
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+    sizes = {"vocab_size": 14, "decoder_vocab_size": 12}
+    tiny_model(**ids, **sizes, share_encoder_decoder_embeddings=False).save_pretrained(folder)
+    problem = "the tokenizer gives ids up to 13, the model knows ids up to 11"
+    assert one_problem(folder) == problem
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [("forced_bos_token_id", 14), ("forced_eos_token_id", [3, 14]), ("suppress_tokens", [2, 14])],
+)
+def test_an_id_that_the_generation_config_makes_up_is_named(folder, name, ids):
+    edit_json(folder / "generation_config.json", **{name: ids})
+    problem = one_problem(folder)  # of the check, or of loading
+    assert name in problem
+    assert "14" in problem
 
 
 def test_what_fails_without_the_package_is_told_by_its_last_line(folder, monkeypatch):
@@ -176,6 +233,7 @@ def test_what_fails_without_the_package_is_told_by_its_last_line(folder, monkeyp
         (None, "holds no config.json"),
         ("{", "is no JSON object"),
         ("[]", "is no JSON object"),
+        ("[" * 100_000, "is no JSON object"),
         ('{"model_type": "marian"}', "model_type='marian'"),
     ],
 )

@@ -21,20 +21,29 @@ print(json.dumps(publish(*sys.argv[1:])))
 """
 PUSH_BY_THE_LIBRARY = """
 import json, sys
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Seq2SeqTrainingArguments
+from transformers import (
+    AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, Seq2SeqTrainingArguments, pipeline
+)
 from hf_vanilla_transformer.trainer import TranslationTrainer
-folder, output, parts, trained = sys.argv[1:]
+folder, output, parts, fresh, trained = sys.argv[1:]
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 tokenizer = AutoTokenizer.from_pretrained(folder)
-for part in (model, tokenizer):
-    part.push_to_hub(parts)
+for name in (parts, fresh):
+    for part in (tokenizer, model):  # the tokenizer brings the library's template
+        part.push_to_hub(name)
+pipeline("translation", model=folder).push_to_hub("someone/pipeline")
+model.save_pretrained(f"{output}/saved", push_to_hub=True, repo_id="someone/saved")
+AutoModel.from_pretrained(folder).push_to_hub("someone/without-head")
 arguments = Seq2SeqTrainingArguments(
-    output_dir=output, hub_model_id=trained, use_cpu=True, report_to=[], label_names=["labels"]
+    output_dir=output, push_to_hub=True, hub_model_id=trained, use_cpu=True, report_to=[],
+    label_names=["labels"], max_steps=2, save_steps=1, hub_always_push=True, learning_rate=0.0,
 )
-pairs = [{"input_ids": [4, 5, 3], "labels": [5, 4, 3]}]
+pairs = [{"input_ids": [4, 5, 3], "labels": [5, 4, 3]}] * 8
 trainer = TranslationTrainer(
-    model=model, args=arguments, eval_dataset=pairs, processing_class=tokenizer
+    model=model, args=arguments, train_dataset=pairs, eval_dataset=pairs,
+    processing_class=tokenizer,
 )
+trainer.train()
 trainer.evaluate()
 trainer.push_to_hub()
 print("null")
@@ -97,23 +106,33 @@ def test_the_oldest_version_publishes_and_loads_as_the_newest_does(
     assert version == "4.57.6"
 
 
-def test_the_librarys_own_pushes_carry_code_and_card(run_on_hub, hub, folder, tmp_path):
-    """The trainer writes the card; the model's own `push_to_hub` keeps the one that is there."""
-    parts, trained = "someone/parts", "someone/trained"
+def test_the_librarys_own_pushes_carry_code_and_card_and_no_pickle(
+    run_on_hub, hub, folder, tmp_path
+):
+    """The model's own `push_to_hub` keeps a card that is there, if it is not an empty template."""
+    parts, fresh, trained = "someone/parts", "someone/fresh", "someone/trained"
     card = b"---\npipeline_tag: translation\n---\n# Written before\n"
     hub.repositories[parts] = Repository()
     first = hub.repositories[parts].add(Commit({"README.md": card}, "card", ""))
     hub.repositories[parts].refs["main"] = first
-    arguments = (folder, tmp_path / "output", parts, trained)
+    arguments = (folder, tmp_path / "output", parts, fresh, trained)
     run_on_hub(PUSH_BY_THE_LIBRARY, *arguments, package=True, HF_TOKEN=TOKEN)
     expected = {file.name: file.read_bytes() for file in folder.iterdir()}
-    for name in (parts, trained):
+    for name in (parts, fresh, trained):
         files = hub.repositories[name].files
+        assert not any(Path(path).suffix in (".bin", ".pt", ".pth") for path in files)
         assert {name: files[name] for name in expected if name.endswith(".py")} == code_files()
         assert files["model.safetensors"] == expected["model.safetensors"]
         assert "tokenizer.json" in files
-    assert "# Written before" in hub.repositories[parts].files["README.md"].decode()
-    text = hub.repositories[trained].files["README.md"].decode()
-    assert metadata(text)["pipeline_tag"] == "translation"
-    assert f'pipeline("translation", model="{trained}"' in text
+    assert hub.repositories[parts].files["README.md"] == card
+    assert "someone/without-head" in hub.repositories  # the library's card: it cannot translate
+    for name in (fresh, trained, "someone/pipeline", "someone/saved"):
+        text = hub.repositories[name].files["README.md"].decode()
+        assert metadata(text)["pipeline_tag"] == "translation"
+        assert f'pipeline("translation", model="{name}"' in text
+        assert "More Information Needed" not in text
     assert "learning_curve.png" in hub.repositories[trained].files
+    messages = [commit.message for commit in hub.repositories[trained].commits.values()]
+    assert "Training in progress, step 1" in messages
+    for commit in hub.repositories[trained].commits.values():
+        assert not any(Path(path).suffix in (".bin", ".pt", ".pth") for path in commit.files)

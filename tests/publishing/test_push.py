@@ -2,13 +2,14 @@
 
 import json
 import shutil
+import subprocess
 
 import pytest
 import torch
 from hub import Repository
 from safetensors.torch import save_file
 
-from hf_vanilla_transformer.publishing import check, push
+from hf_vanilla_transformer.publishing import files, push
 from hf_vanilla_transformer.publishing.push import publish
 
 NAME = "someone/letters"
@@ -95,7 +96,7 @@ def test_a_folder_with_problems_is_not_pushed_and_gets_no_card(reachable_hub, fo
 
 
 def test_stray_files_are_refused_before_anything_is_copied(reachable_hub, folder, monkeypatch):
-    monkeypatch.setattr(push, "stray_files", check.stray_files)
+    monkeypatch.setattr(push, "stray_files", files.stray_files)
     monkeypatch.setattr(shutil, "copytree", None)
     (folder / "checkpoints").mkdir()
     with pytest.raises(ValueError, match=r"run/model is not fit .*: checkpoints/ is no part"):
@@ -154,6 +155,7 @@ def test_a_pull_request_leaves_main_as_it_is(reachable_hub, folder):
         ("letters", {}, "give USER/letters"),
         ("some one/letters", {}, "some one/letters"),
         (NAME, {"create_pr": True, "revision": "v2"}, "not to v2"),
+        (NAME, {"dry_run": True, "revision": "a b..c"}, "'a b..c' cannot be a branch of git"),
     ],
 )
 def test_names_that_do_not_go_together_are_refused_before_anything_else(
@@ -163,8 +165,37 @@ def test_names_that_do_not_go_together_are_refused_before_anything_else(
         publish(tmp_path / "is not looked at", name, **options)
 
 
+REVISIONS = ["v1", "a/b.c", "v2-x_y", "über", "a b", "a..b", "a~1", "a^", "a:b", "a?", "a*", "a[b"]
+REVISIONS += [
+    "a\\b",
+    "/a",
+    "a/",
+    "a//b",
+    ".a",
+    "a/.b",
+    "a.",
+    "a.lock",
+    "a.lock/b",
+    "a@{b",
+    "@",
+    "-a",
+]
+REVISIONS += ["a\tb", "a\n", "", "a@b", "lock", "a.b/c", "a\x7f", "HEAD"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not here to be asked")
+@pytest.mark.parametrize("name", REVISIONS)
+def test_a_revision_is_refused_where_git_refuses_the_branch(tmp_path, name, monkeypatch):
+    asked = ["git", "check-ref-format", "--branch", name]
+    said = subprocess.run(asked, capture_output=True, text=True, cwd=tmp_path)
+    is_branch = said.returncode == 0
+    monkeypatch.setattr(push, "stray_files", files.stray_files)
+    with pytest.raises(ValueError, match="no folder" if is_branch else "cannot be a branch of git"):
+        publish(tmp_path / "missing", NAME, revision=name, dry_run=True)
+
+
 def test_a_missing_folder_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(push, "stray_files", check.stray_files)
+    monkeypatch.setattr(push, "stray_files", files.stray_files)
     with pytest.raises(ValueError, match="there is no folder"):
         publish(tmp_path / "model", NAME)
 

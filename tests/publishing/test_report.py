@@ -1,0 +1,205 @@
+"""What a report says stands on the card as it is there, and what cannot be true is refused."""
+
+import json
+import re
+
+import pytest
+from huggingface_hub import ModelCard
+
+from hf_vanilla_transformer.publishing.card import write_card
+from hf_vanilla_transformer.publishing.report import read_report
+from hf_vanilla_transformer.publishing.report_shape import faults_of_report
+
+VALIDATION = {"step": 600, "loss": 3.5, "bleu": 12.5}
+REPORT = {
+    "bleu": 38.74,
+    "bleu_signature": "nrefs:1",
+    "confidence": {"bleu": {"mean": 38.71, "margin": 0.83}},
+    "loss": 1.2345678901234567,
+    "perplexity": 3.4369,
+    "tokens": 4321,
+    "source": "dev.tsv",
+    "reference": [],
+    "training": {"steps": 1200, "validation_loss": 2.5, "validations": [VALIDATION]},
+    "environment": {"device": "cpu", "versions": {"torch": "2.13.0"}},
+    "arguments": {"train": ["a.tsv"], "valid": ["b.tsv"], "output": "run", "from": None},
+    "left_out": {"blank": 2},
+    "translations": [{"source": "a", "translation": "b"}],
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that reads a report from a file."""
+
+    def read(content):
+        file = tmp_path / "report.json"
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
+        return read_report(file)
+
+    return read
+
+
+def replaced(value, *path):
+    """Return the report with a value in a place."""
+    report = json.loads(json.dumps(REPORT))
+    inner = report
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return report
+
+
+def results_of(folder):
+    return ModelCard.load(folder / "README.md").data.eval_results
+
+
+def test_the_report_of_these_tests_is_one(read, folder):
+    assert read(REPORT) == REPORT
+    write_card(folder, reports=[REPORT])
+
+
+NUMBERS = [
+    ("bleu",),
+    ("loss",),
+    ("perplexity",),
+    ("confidence", "bleu", "margin"),
+    ("training", "steps"),
+    ("training", "validation_loss"),
+    ("training", "validations", 0, "loss"),
+    ("training", "validations", 0, "step"),
+    ("left_out", "blank"),
+]
+
+
+@pytest.mark.parametrize("path", NUMBERS)
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), -float("inf"), True, "38.7", [1], 10**99]
+)
+def test_what_is_no_number_is_named_with_its_file_and_field(read, path, value):
+    place = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, path)))
+    with pytest.raises(ValueError, match="not a finite number") as raised:
+        read(replaced(value, *path))
+    line = str(raised.value)
+    assert "\n" not in line
+    assert re.search(rf"report.json: {re.escape(place)} is ", line)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *[(name,) for name in REPORT],
+        *[("training", name) for name in REPORT["training"]],
+        *[("arguments", name) for name in REPORT["arguments"]],
+        *[("environment", name) for name in REPORT["environment"]],
+        ("scores",),
+        ("confidence", "bleu"),
+        ("training", "validations", 0),
+        ("training", "validations", 0, "bleu"),
+        ("environment", "versions", "torch"),
+        ("translations", 0),
+        ("translations", 0, "source"),
+    ],
+)
+def test_a_report_of_any_shape_makes_a_card_or_one_line_of_error(read, folder, path):
+    faults = []
+    for value in (None, 5, "text", [], [None], [[]], {"x": []}, True):
+        report = replaced(value, *path)
+        fault = next(faults_of_report(report), None)
+        if fault is None:
+            write_card(folder, reports=[read(report)])
+            continue
+        faults.append(fault)
+        with pytest.raises(ValueError, match=r"^\S+report.json: ") as raised:
+            read(report)
+        assert f": {fault};" in str(raised.value)
+        assert "\n" not in fault
+    assert len(faults) >= 5
+
+
+def test_a_validation_without_bleu_is_one(read):
+    validations = [{"step": 600, "loss": 3.5}]
+    report = read(replaced(validations, "training", "validations"))
+    assert report["training"]["validations"] == validations
+
+
+@pytest.mark.parametrize("field", ["step", "loss"])
+def test_a_field_that_a_validation_lacks_is_named(read, field):
+    validation = {name: value for name, value in VALIDATION.items() if name != field}
+    with pytest.raises(ValueError, match=rf"training.validations\[0\] has no {field}"):
+        read(replaced(validation, "training", "validations", 0))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[]", r"it is \[\], not an object"),
+        ("null", "it is None, not an object"),
+        ("5", "it is 5, not an object"),
+        ("{}", "neither"),
+        ("[" * 100_000, "is no JSON"),
+        ("", "is no JSON"),
+        ('{"scores": {}}', "neither"),
+    ],
+)
+def test_a_file_that_is_no_report_ends_in_one_line(read, content, said):
+    with pytest.raises(ValueError, match=said) as raised:
+        read(content)
+    assert "report.json" in str(raised.value)
+
+
+def test_intervals_and_the_loss_of_the_references_are_on_the_card(folder, read):
+    write_card(folder, reports=[read(REPORT)])
+    text = (folder / "README.md").read_text()
+    lines = [line for line in text.splitlines() if "on dev.tsv" in line]
+    assert lines == [
+        "- BLEU **38.74** (95 % confidence: 38.71 ± 0.83) on dev.tsv (`nrefs:1`)",
+        "- loss of the references per token **1.2345678901234567** on dev.tsv, 4321 tokens",
+        "- perplexity of the references **3.4369** on dev.tsv, 4321 tokens",
+    ]
+    found = {one.metric_type: one.metric_value for one in results_of(folder)}
+    assert found == {name: REPORT[name] for name in ("bleu", "loss", "perplexity")}
+    write_card(folder)  # they are kept in the metadata
+    assert [
+        line for line in (folder / "README.md").read_text().splitlines() if line in lines
+    ] == lines
+
+
+def test_test_sets_of_one_name_in_two_places_are_kept_apart(folder):
+    reports = [{"source": f"/corpora/{name}/test.tsv", "bleu": 1.5} for name in ("news", "talks")]
+    for report in reports:  # in one go, and one after the other
+        write_card(folder, reports=[report])
+    write_card(folder, reports=[reports[0] | {"bleu": 2.5}, reports[1]])
+    results = results_of(folder)
+    assert [one.metric_value for one in results] == [2.5, 1.5]
+    assert len({one.dataset_name for one in results}) == 2
+    assert all(one.dataset_name.startswith("test.tsv (") for one in results)
+    assert "corpora" not in (folder / "README.md").read_text()
+
+
+def test_one_source_with_other_references_is_another_test_set(folder):
+    report = {"source": "news.de", "bleu": 1.5}
+    for reference in (["a.en"], ["b.en"], ["a.en", "b.en"]):
+        write_card(folder, reports=[report | {"reference": reference}])
+    names = [one.dataset_name for one in results_of(folder)]
+    assert names == ["news.de + a.en", "news.de + b.en", "news.de + a.en + b.en"]
+
+
+@pytest.mark.parametrize("name", ["metrics", "tags"])
+def test_metadata_of_one_word_are_a_list_of_it(folder, name):
+    (folder / "README.md").write_text(f"---\n{name}: comet\ndatasets: wmt14\nlanguage: en\n---\n")
+    write_card(folder, reports=[{"bleu": 1.5}])
+    data = ModelCard.load(folder / "README.md").data
+    expected = {"metrics": ["bleu"], "tags": ["translation", "vanilla_transformer"]}
+    expected[name] = ["comet", *expected[name]]
+    assert {"metrics": data.metrics, "tags": data.tags} == expected
+    assert (data.datasets, data.language) == ("wmt14", "en")
+
+
+@pytest.mark.parametrize("value", ["5", "{a: b}", "[5]", "[[a]]"])
+@pytest.mark.parametrize("name", ["metrics", "tags"])
+def test_metadata_that_are_no_words_are_named(folder, name, value):
+    (folder / "README.md").write_text(f"---\n{name}: {value}\n---\n")
+    with pytest.raises(ValueError, match=r"README.md: broken metadata: ") as raised:
+        write_card(folder)
+    assert "\n" not in str(raised.value)
