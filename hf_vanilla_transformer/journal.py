@@ -4,7 +4,11 @@ import hashlib
 import json
 from pathlib import Path
 
+from hf_vanilla_transformer.line_output import writing_to
+
 PATTERN = "translations.unfinished.*.jsonl"
+BEGIN = '{"task": "'
+"""What every note begins with."""
 
 
 class Journal:
@@ -14,6 +18,9 @@ class Journal:
         folder: Where to keep them.
         task: All that decides what the translations are.
         process: Number of this process.
+
+    Raises:
+        ValueError: A file of their name holds something else.
     """
 
     def __init__(self, folder: str | Path, task: object, process: int) -> None:
@@ -29,8 +36,9 @@ class Journal:
         """Note translations by the number of the sentence."""
         self._folder.mkdir(parents=True, exist_ok=True)
         note = json.dumps({"task": self._key, "translations": list(translations.items())})
-        with self._file.open("a", encoding="utf-8") as stream:
-            stream.write(f"{note}\n")
+        with writing_to(self._file), self._file.open("a", encoding="utf-8") as stream:
+            # A kill may have left a line without its end.
+            stream.write(f"\n{note}\n")
 
     def remove(self) -> None:
         """Remove the notes of all processes."""
@@ -39,11 +47,33 @@ class Journal:
 
     def _read(self, file: Path) -> dict[int, str]:
         found: dict[int, str] = {}
-        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for number, line in enumerate(text.split("\n"), start=1):
             try:
                 note = json.loads(line)
-            except json.JSONDecodeError:  # a kill cut it short, or it is the end of the file
-                continue
+            except json.JSONDecodeError:
+                if line.startswith(BEGIN) or BEGIN.startswith(line):  # a kill cut it short
+                    continue
+                note = None
+            if not _is_note(note):
+                raise ValueError(
+                    f"{file}, line {number} is no note of translations; move the file away"
+                )
             if note["task"] == self._key:
                 found |= dict(note["translations"])
         return found
+
+
+def _is_note(note: object) -> bool:
+    """Tell whether `Journal.add` may have written this."""
+    match note:
+        case {"task": str(), "translations": list(pairs)}:
+            return all(map(_is_pair, pairs))
+    return False
+
+
+def _is_pair(pair: object) -> bool:
+    match pair:
+        case [int(), str()]:
+            return True
+    return False

@@ -48,7 +48,7 @@ class PairLikelihood:
             raise ValueError(
                 f"{len(sources)} sources and {len(targets)} targets; give equally many"
             )
-        self._model, self._pad = model, tokenizer.pad_token_id
+        self._model, self._pad = model, model.config.pad_token_id
         self._sources = encode_texts(sources, model, tokenizer, lines=lines)
         self.targets = encode_texts(targets, model, tokenizer, is_target=True, lines=lines)
         """Ids of every translation, end of sentence included."""

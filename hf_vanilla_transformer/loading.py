@@ -11,6 +11,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import cached_file
 
 HUB_SECONDS = 10
 # Left out, the library asks on standard input, which may be the text to translate.
@@ -49,10 +50,12 @@ def find_device(name: str | None) -> torch.device:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
+        number = torch.ones(1, device=name)
+        number.item()  # of "meta" there are shapes, and no numbers
+    except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"there is no device {name} here ({reason}); cpu always is") from error
+    return number.device
 
 
 def find_model(name: str) -> str:
@@ -88,15 +91,23 @@ def _check_holds_model(folder: Path) -> None:
     raise ValueError(f"{folder} holds no model, as it has no config.json{hint}")
 
 
-def model_stamp(found: str) -> list[list[str | int]]:
-    """Return what changes when a model does: name, size and time of change of its files.
+def model_stamp(found: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+    """Return what changes when a model does: size and time of change of each file it is read from.
+
+    These are its weights, its settings and those of the search, and the files of its tokenizer.
+    Weights are not read for it.
 
     Args:
-        found: What `find_model` returned.
+        found: What `find_model` returned; of a Hub name, the files in the cache count.
+        tokenizer: As loaded from there, when every file is in the cache.
     """
-    files = [Path(found).resolve(), *sorted(Path(found).glob("*.safetensors"))]
-    stats = [(file, file.stat()) for file in files if file.is_file()]
-    return [[str(files[0]), 0, 0], *([str(f), s.st_size, s.st_mtime_ns] for f, s in stats)]
+    config = cached_file(found, "config.json", local_files_only=True)
+    folder = Path(config).parent.resolve()
+    names = ["*.safetensors", "*.bin", "*.index.json", "*config.json", "*token*.json"]
+    names += tokenizer.vocab_files_names.values()
+    files = sorted({file for name in names for file in folder.glob(name)})
+    stats = [(file, file.stat()) for file in files]
+    return {str(file): [found.st_size, found.st_mtime_ns] for file, found in stats}
 
 
 def _find_in_cache(name: str) -> str:

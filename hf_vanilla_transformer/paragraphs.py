@@ -10,9 +10,11 @@ from hf_vanilla_transformer.scoring import check_texts, has_spaces
 from hf_vanilla_transformer.translating import translate
 
 CLOSING = "\"'”’»«“)\\]}"
-# A mark of its own ends a sentence in Chinese and Japanese; elsewhere a space must follow.
+# A mark of its own ends a sentence in Chinese and Japanese; elsewhere a space must follow. A run of
+# marks is looked at once, from its beginning: a line of dots takes time as others do.
 _END = re.compile(
-    rf"(?P<wide>[。！？｡]+[”’」』）》]*\s*)|(?P<spaced>(?P<mark>[.!?…]+)[{CLOSING}]*(?P<gap>\s+))"
+    r"(?P<wide>[。！？｡]+[”’」』）》]*\s*)"
+    rf"|(?<![.!?…])(?P<mark>[.!?…]++)[{CLOSING}]*+\s+"
 )
 _WORD_BEFORE = re.compile(r"[^\s(\[„“\"']*$")
 # Words that a full stop follows within a sentence, without it.
@@ -20,6 +22,7 @@ ABBREVIATIONS = {
     *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs", "e.g", "i.e", "cf", "fig", "vol"),
     *("pp", "approx", "z.b", "d.h", "u.a", "bzw", "ca", "evtl", "ggf", "inkl", "nr", "vgl", "mme"),
 }
+LONGEST = max(map(len, ABBREVIATIONS))
 
 
 def translate_paragraphs(
@@ -96,7 +99,8 @@ def _ends_sentence(text: str, found: re.Match[str]) -> bool:
         return False
     if found["mark"] != ".":
         return True
-    word = _WORD_BEFORE.search(text, 0, found.start())[0]
+    # Longer words are cut, which makes none of them an abbreviation.
+    word = _WORD_BEFORE.search(text[max(0, found.start() - LONGEST - 1) : found.start()])[0]
     is_initial = len(word) == 1 and word.isalpha()
     is_ordinal = len(word) <= 2 and word.isdigit()
     return not (is_initial or is_ordinal or word.lower() in ABBREVIATIONS)

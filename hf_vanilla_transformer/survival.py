@@ -1,6 +1,7 @@
 """What must come through a translation unchanged: numbers, URLs, tags and emoji."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,18 @@ KINDS = {
     "URLs": re.compile(r"(?:https?://|www\.)[^\s<>\"“”「」，。）]*[^\s<>\"“”「」，。）.,;:!?)]"),
     "tags": re.compile(r"</?[A-Za-z][^<>]*>|&[A-Za-z]+;|&#\d+;|\{\w*\}|%[sd]"),
     "emoji": re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\u2b55]"),
-    "numbers": re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*"),
+    "numbers": re.compile(r"\d+(?:[.,．]\d+|[，\u00a0\u202f]\d{3}(?!\d))*"),
 }
-# How a number is grouped depends on the language: 2,000 is 2.000 in German.
-_GROUPING = str.maketrans("", "", ".,\u00a0\u202f")
+# Grouped by thousands (in India by hundreds before these), with decimals or without, as one
+# language writes them and as another does.
+_GROUPED = [
+    (
+        re.compile(rf"[1-9]\d{{0,2}}(?:[{mark}]\d\d\d?)*[{mark}]\d{{3}}(?:[{point}]\d+)?"),
+        mark,
+        point,
+    )
+    for mark, point in (",.", ".,")
+]
 
 
 @dataclass
@@ -76,6 +85,20 @@ def must_survive(text: str) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for kind, pattern in KINDS.items():
         for item in (items := pattern.findall(text)):
-            found[kind, item.translate(_GROUPING) if kind == "numbers" else item] += 1
+            found[kind, in_one_spelling(item) if kind == "numbers" else item] += 1
         text = pattern.sub(" ", text) if items else text
     return found
+
+
+def in_one_spelling(number: str) -> str:
+    """Return a number as it is compared: ASCII digits, no grouping, a full stop for the decimals.
+
+    Languages swap the two signs: 2,000.5 is 2.000,5 in German, 3.5 is 3,5. A single sign before
+    three digits is taken for grouping, unless a 0 or over three digits stand before it.
+    """
+    number = "".join(unicodedata.normalize("NFKC", number).split())
+    number = "".join(str(unicodedata.decimal(sign, sign)) for sign in number)
+    for pattern, mark, point in _GROUPED:
+        if pattern.fullmatch(number):
+            return number.replace(mark, "").replace(point, ".")
+    return number.replace(",", ".")

@@ -15,6 +15,8 @@ from hf_vanilla_transformer.likelihood import token_log_probs
 from hf_vanilla_transformer.scoring import check_texts
 
 BATCH_TOKENS = 4096
+# What `generate` returns is settled here, whatever the model's own settings say.
+RESULT_SETTINGS = {"num_return_sequences", "return_dict_in_generate"}
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,14 @@ class Sentences:
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
         sentences: Source text; blank ones are in no batch.
-        prefixes: What each translation begins with, if that is given; "" leaves it free.
+        prefixes: What each translation begins with, if that is given; a blank one leaves it free.
         lines: Number of each sentence in the user's text; None counts from 1.
         batch_tokens: Budget of a batch, in source tokens times beams, padding included.
         generation: Arguments of `model.generate`.
 
     Raises:
         TypeError: A sentence or a prefix is not text.
-        ValueError: The counts of sentences and prefixes differ.
+        ValueError: The counts of sentences and prefixes differ, or the search cannot be as asked.
     """
 
     def __init__(
@@ -57,15 +59,23 @@ class Sentences:
         generation: dict[str, object],
     ) -> None:
         check_texts("sentence", sentences)
+        if unusable := RESULT_SETTINGS & generation.keys():
+            raise ValueError(
+                f"{min(unusable)} does not go here: each sentence has one translation, a text; "
+                "translate_n_best finds several"
+            )
+        given = (generation.get("num_beams"), model.generation_config.num_beams, 1)
+        beams = next(number for number in given if number is not None)
+        if not isinstance(beams, int) or beams < 1:
+            raise ValueError(f"num_beams={beams!r} is not a whole number of at least 1")
         self.model, self._tokenizer, self._generation = model, tokenizer, generation
         self._count = len(sentences)
         filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
         numbers = [lines[index] if lines else index + 1 for index in filled]
         ids = encode_texts([sentences[i] for i in filled], model, tokenizer, lines=numbers)
         self._sources = dict(zip(filled, ids, strict=True))
-        prefix_ids = self._prefix_ids(prefixes, filled)
+        prefix_ids = self._prefix_ids(prefixes, filled, numbers)
         self._prefixes = dict(zip(filled, prefix_ids, strict=True))
-        beams = generation.get("num_beams") or model.generation_config.num_beams or 1
         self.batches = self._cut(max(1, batch_tokens // beams))
         """Indices of sentences, longest first, whose prefixes have equally many tokens."""
 
@@ -79,21 +89,24 @@ class Sentences:
 
     def translate_n_best(self, batch: np.ndarray, count: int) -> list[list[Hypothesis]]:
         """Return the `count` best translations of every sentence of a batch."""
-        sequences = self._search(batch, num_return_sequences=count)
+        sequences = self._search(batch, count=count)
         scores = self._scores(np.repeat(batch, count), sequences)
         found = list(map(Hypothesis, self._texts(sequences), scores))
         return [found[start : start + count] for start in range(0, len(found), count)]
 
-    def _search(self, batch: np.ndarray, **generation: object) -> Tensor:
-        """Return ids of translations [B * n, T], the start token first."""
-        inputs = collate_sources([self._sources[i] for i in batch], self._tokenizer.pad_token_id)
+    def _search(self, batch: np.ndarray, *, count: int = 1) -> Tensor:
+        """Return ids of `count` translations of each sentence [B * n, T], the start token first."""
+        inputs = collate_sources([self._sources[i] for i in batch], self.model.config.pad_token_id)
         if self._prefixes[batch[0]]:
             start = self.model.generation_config.decoder_start_token_id
             inputs["decoder_input_ids"] = pad_rows([[start, *self._prefixes[i]] for i in batch], 0)
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
-        return self.model.generate(**inputs, **{**self._generation, **generation})
+        result = {"num_return_sequences": count, "return_dict_in_generate": False}
+        return self.model.generate(**inputs, **self._generation, **result)
 
-    def _prefix_ids(self, prefixes: Sequence[str] | None, filled: list[int]) -> list[list[int]]:
+    def _prefix_ids(
+        self, prefixes: Sequence[str] | None, filled: list[int], lines: list[int]
+    ) -> list[list[int]]:
         """Return the ids of the prefix of every sentence that is not blank."""
         if prefixes is None:
             return [[] for _ in filled]
@@ -103,9 +116,10 @@ class Sentences:
                 f"{len(self)} sentences and {len(prefixes)} prefixes; give one for each"
             )
         texts = [prefixes[index] for index in filled]
-        ids = encode_texts(texts, self.model, self._tokenizer, is_target=True)
+        ids = encode_texts(texts, self.model, self._tokenizer, is_target=True, lines=lines)
         end = self._tokenizer.eos_token_id
-        return [row[:-1] if row[-1:] == [end] else row for row in ids]
+        rows = [row[:-1] if row[-1:] == [end] else row for row in ids]
+        return [row if text.strip() else [] for text, row in zip(texts, rows, strict=True)]
 
     def _cut(self, budget: int) -> list[np.ndarray]:
         lengths = {i: (len(self._prefixes[i]), len(ids)) for i, ids in self._sources.items()}
@@ -127,7 +141,7 @@ class Sentences:
         """
         sources = [self._sources[index] for index in indices]
         targets = [self._generated(row) for row in sequences.tolist()]
-        pad = self._tokenizer.pad_token_id
+        pad = self.model.config.pad_token_id
         scores = []
         rows = token_log_probs(self.model, sources, targets, pad_token_id=pad)
         for index, log_probs in zip(indices, rows, strict=True):
@@ -138,7 +152,7 @@ class Sentences:
     def _generated(self, row: list[int]) -> list[int]:
         """Return the ids between the start token and the padding."""
         ids = row[1:]
-        end, pad = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
+        end, pad = self._tokenizer.eos_token_id, self.model.config.pad_token_id
         if end in ids:
             return ids[: ids.index(end) + 1]
         while ids and ids[-1] == pad:
@@ -173,14 +187,14 @@ def translate(
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
         sentences: Source text, one sentence each.
-        prefixes: What each translation begins with, if that is given; "" leaves it free.
+        prefixes: What each translation begins with, if that is given; a blank one leaves it free.
         batch_tokens: Budget of a batch, in source tokens times beams, padding included.
         lines: Number of each sentence in the user's text, for the warning; None counts from 1.
         **generation: Arguments of `model.generate`; left out, the model's own settings rule.
 
     Raises:
         TypeError: A sentence or a prefix is not text; the message names its index.
-        ValueError: The counts of sentences and prefixes differ.
+        ValueError: The counts of sentences and prefixes differ, or the search cannot be as asked.
     """
     work = Sentences(
         model,

@@ -1,6 +1,7 @@
 """`vanilla-transformer evaluate`: what it reads, prints and reports."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -160,6 +161,55 @@ def test_what_does_not_fit_together_is_refused_with_both_numbers(
         write(tmp_path / name, lines)
     assert message in scored(words, status=2)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--source out/translations.txt --reference ref",
+        "--source src --reference ref --reference link",
+        "--source src --reference ref --baseline out/translations.txt",
+        "--source out/translations.unfinished.0.jsonl",
+    ],
+)
+def test_what_is_read_is_not_written_over(scored, tmp_path, monkeypatch, words):
+    monkeypatch.setattr(command, "find_model", lambda name: pytest.fail("looked for a model"))
+    (tmp_path / "out").mkdir()
+    for name in ("src", "ref", "out/translations.txt", "out/translations.unfinished.0.jsonl"):
+        write(tmp_path / name, SOURCES)
+    (tmp_path / "link").hardlink_to(tmp_path / "out" / "translations.txt")
+    assert "is the same file, which would be written over" in scored(words, status=2)
+    for file in (tmp_path / "out").iterdir():
+        assert file.read_text("utf-8").split("\n")[:-1] == SOURCES
+
+
+def test_notes_of_a_changed_model_are_not_taken(folder, tmp_path, monkeypatch):
+    tasks = []
+    monkeypatch.setattr(command, "Journal", lambda _, task, __: tasks.append(json.dumps(task)))
+    write(tmp_path / "src", SOURCES)
+    model = tmp_path / "model"
+    shutil.copytree(folder, model)
+    words = ["evaluate", model, "--source", tmp_path / "src", "--reference", tmp_path / "src"]
+    words = [*map(str, words), "--output", str(tmp_path / "out"), "--beams", "1"]
+    for change in (None, "README.md", "generation_config.json", "tokenizer.json", "config.json"):
+        if change:
+            (model / change).touch()
+        monkeypatch.setattr(command, "translate_shared", lambda *_, **__: 1 / 0)
+        assert main(words) == 2
+    assert len(set(tasks)) == 4
+
+
+def test_notes_are_kept_until_the_results_are_written(scored, tmp_path, monkeypatch):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").mkdir()
+    notes = tmp_path / "out" / "translations.unfinished.0.jsonl"
+    notes.touch()
+    assert "out/report.json: is a directory" in scored("--source dev.tsv", status=2)
+    assert notes.exists()
+    (tmp_path / "out" / "report.json").rmdir()
+    scored("--source dev.tsv")
+    assert not notes.exists()
 
 
 def test_blank_references_do_not_count_for_the_loss(scored, tmp_path):

@@ -2,7 +2,11 @@
 
 import gzip
 import io
+import os
+import re
+import shutil
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -127,9 +131,9 @@ def interrupt_after(monkeypatch, windows, name="translate"):
     original = getattr(command, name)
 
     def interrupted(*arguments, **options):
-        calls.append(1)
-        if len(calls) > windows:
+        if len(calls) == windows:
             raise KeyboardInterrupt
+        calls.append(1)
         return original(*arguments, **options)
 
     monkeypatch.setattr(command, name, interrupted)
@@ -165,9 +169,116 @@ def test_a_changed_file_is_not_gone_on_with(folder, files, monkeypatch, capsys):
     assert run(folder, *words) == 130
     write(files / "in", ["x", *LINES])
     assert run(folder, *words, "--resume") == 2
-    assert "was begun with files" in capsys.readouterr().err
+    assert "out.partial was made from other input, which differs in lines 1 to 3" in (
+        capsys.readouterr().err
+    )
     assert run(folder, files / "in", "--resume") == 2
     assert "--resume needs --output" in capsys.readouterr().err
+
+
+def test_what_is_not_yet_translated_may_change(folder, files, monkeypatch):
+    words = [files / "in", "--output", files / "out"]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        assert run(folder, *words) == 130
+    write(files / "in", [*LINES[:4], "a a a", *LINES[4:]])
+    assert run(folder, *words, "--resume") == 0
+    assert run(folder, files / "in", "--output", files / "whole") == 0
+    assert (files / "out").read_bytes() == (files / "whole").read_bytes()
+
+
+def test_lines_from_a_pipe_are_gone_on_with_if_they_are_the_same(
+    folder, files, monkeypatch, capsys
+):
+    def piped(lines, *words):
+        data = "".join(f"{line}\n" for line in lines).encode()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        return run(folder, "--output", files / "out", *words)
+
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 2)
+        assert piped(LINES) == 130
+    before = (files / "out.partial").read_bytes()
+    for lines, message in (
+        (["x", *LINES], "differs in lines 1 to 3"),
+        ([*LINES[:5], "x", *LINES[6:]], "differs in lines 4 to 6"),
+        (LINES[:4], "differs in lines 4 to 4"),
+        (LINES[:3], "was made from more input than the 3 lines"),
+        ([], "was made from more input than the 0 lines"),
+    ):
+        assert piped(lines, "--resume") == 2
+        assert message in capsys.readouterr().err
+        assert (files / "out.partial").read_bytes() == before
+    prefixes = write(files / "prefixes", ["b", *[""] * 9])
+    assert piped(LINES, "--resume", "--prefix", prefixes) == 2
+    assert "differs in lines 1 to 3" in capsys.readouterr().err
+    calls = interrupt_after(monkeypatch, 9)
+    assert piped(LINES, "--resume") == 0
+    assert len(calls) == 2
+    assert lines_of(files / "out") == translate(*load_for_translation(str(folder)), LINES)
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "tokenizer.json", "model.safetensors"])
+def test_a_changed_model_is_not_gone_on_with(folder, files, monkeypatch, capsys, file):
+    model = files / "model"
+    shutil.copytree(folder, model)
+    words = [files / "in", "--output", files / "out"]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        assert run(model, *words) == 130
+    (model / file).write_bytes((model / file).read_bytes())
+    assert run(model, *words, "--resume") == 2
+    assert re.search(rf"was begun with \S*/model/{file} \[.*\], not \[", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["in", "--output", "in"],
+        ["in", "--output", "./new/../in"],
+        ["in", "--output", "link"],
+        ["link", "--output", "in"],
+        ["--output", "in"],
+        ["link", "--prefix", "in", "--output", "in"],
+        ["other", "--prefix", "in", "--output", "in"],
+        ["out.partial", "--output", "out"],
+    ],
+)
+def test_input_is_not_written_over_nor_a_model_looked_for(
+    folder, files, monkeypatch, capsys, words
+):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(command, "find_model", lambda name: pytest.fail("looked for a model"))
+    (files / "new").mkdir()
+    (files / "link").symlink_to("in")
+    for name in ("other", "out.partial"):
+        write(files / name, LINES)
+    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    with (files / "in").open() as stream, standard_input(stream):
+        assert run(folder, *words) == 2
+    assert "is the same file, which would be written over" in (printed := capsys.readouterr().err)
+    assert printed.count("\n") == 1
+    assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+
+
+@contextmanager
+def standard_input(stream):
+    kept = os.dup(0)
+    os.dup2(stream.fileno(), 0)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+@pytest.mark.parametrize("alpha", ["inf", "nan", "-inf", "-1", "1e999", "x", ""])
+@pytest.mark.parametrize("name", ["translate", "evaluate"])
+def test_a_length_penalty_is_a_finite_number_of_at_least_0(folder, capsys, name, alpha):
+    with pytest.raises(SystemExit) as ended:
+        run(folder, "--source", "x", f"--alpha={alpha}", name=name)
+    assert ended.value.code == 2
+    assert f"{alpha} is not a finite number of at least 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["translate", "score", "evaluate"])
@@ -203,7 +314,7 @@ def test_progress_is_for_a_terminal_that_the_lines_do_not_go_to(
 ):
     for name, is_terminal in (("stderr", stderr), ("stdout", stdout)):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda answer=is_terminal: answer)
-    with command._progress(SimpleNamespace(output=output), 3) as bar:
+    with command._progress(SimpleNamespace(output=output)) as bar:
         assert bar.disable is not is_shown
 
 
@@ -233,6 +344,17 @@ def test_scores_are_log_probabilities_of_pairs(folder, files, capsys):
     assert ["\t".join(row[:2]) for row in rows] == expected
     for row, tokens in zip(rows, found, strict=True):
         assert row[2] == " ".join(f"{token}={value:.4f}" for token, value in tokens)
+
+
+def test_nothing_to_score_is_refused(folder, files, monkeypatch, capsys):
+    monkeypatch.setattr(
+        score_command, "load_for_translation", lambda *_, **__: pytest.fail("loaded a model")
+    )
+    empty, pairs = write(files / "empty", []), write(files / "empty.tsv", [])
+    for words in (["--source", empty, "--target", empty], ["--source", pairs]):
+        assert run(folder, *words, name="score") == 2
+        names = " ".join(words[1::2])
+        assert f"{names} holds no pairs: 0 sentences, 0 translations" in capsys.readouterr().err
 
 
 def test_scoring_texts_of_unlike_length_is_refused_with_both_numbers(folder, files, capsys):

@@ -1,9 +1,13 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
+from huggingface_hub import constants
 from tiny import build_model
+from transformers.utils import hub
 
 from hf_vanilla_transformer import loading
-from hf_vanilla_transformer.loading import find_model, load_for_translation
+from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
 from hf_vanilla_transformer.tokenization import train_tokenizer
 
 
@@ -58,7 +62,7 @@ def test_weights_are_fp32_unless_asked_otherwise(tmp_path):
         assert load_for_translation(str(tmp_path), dtype=dtype)[0].dtype == expected
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "mars"])
+@pytest.mark.parametrize("device", ["cuda:99", "mars", "meta", "hpu", "vulkan"])
 def test_a_device_that_is_not_there_is_told_before_a_model_is_looked_for(device):
     with pytest.raises(ValueError, match=f"there is no device {device} here"):
         load_for_translation("./nowhere", device=device)
@@ -72,3 +76,61 @@ def test_a_folder_without_a_model_is_refused_and_a_run_leads_to_its_model(tmp_pa
     with pytest.raises(ValueError, match=f"did you mean {tmp_path}/model"):
         find_model(str(tmp_path))
     assert find_model(f"{tmp_path}/model") == f"{tmp_path}/model"
+
+
+FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+def save_model(folder):
+    tokenizer = train_tokenizer(["a b c"] * 3, vocab_size=290)
+    for part in (build_model(vocab_size=len(tokenizer)), tokenizer):
+        part.save_pretrained(folder)
+    return tokenizer
+
+
+@pytest.mark.parametrize("file", [*FILES, "model.safetensors"])
+def test_the_stamp_of_a_model_is_of_every_file_that_decides_a_translation(
+    tmp_path, monkeypatch, file
+):
+    tokenizer = save_model(tmp_path)
+    path = str(tmp_path)
+    before = model_stamp(path, tokenizer)
+    (tmp_path / "README.md").write_text("other")
+    (tmp_path / "report.json").write_text("{}")
+    monkeypatch.chdir(tmp_path.parent)
+    assert model_stamp(tmp_path.name, tokenizer) == before
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content)  # as an edit of the same length
+    changed = model_stamp(path, tokenizer)
+    assert {name for name in before | changed if before.get(name) != changed.get(name)} == {
+        str(tmp_path / file)
+    }
+    (tmp_path / file).unlink()
+    if file != "config.json":
+        assert before.keys() - model_stamp(path, tokenizer).keys() == {str(tmp_path / file)}
+
+
+@pytest.mark.parametrize("file", ["vocab.txt", "added_tokens.json", "pytorch_model.bin"])
+def test_files_of_other_models_count_too(tmp_path, file):
+    tokenizer = SimpleNamespace(vocab_files_names={"vocab_file": "vocab.txt"})
+    (tmp_path / "config.json").write_text("{}")
+    before = model_stamp(str(tmp_path), tokenizer)
+    (tmp_path / file).write_text("x")
+    assert model_stamp(str(tmp_path), tokenizer).keys() - before.keys() == {str(tmp_path / file)}
+
+
+def test_a_model_of_the_hub_is_stamped_where_the_cache_has_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(hub, "TRANSFORMERS_CACHE", str(tmp_path), raising=False)
+    repository = tmp_path / "models--some--model"
+    stamps = []
+    for revision in ("1" * 40, "2" * 40):
+        tokenizer = save_model(repository / "snapshots" / revision)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / "main").write_text(revision)
+        stamps.append(model_stamp("some/model", tokenizer))
+        assert {name.rpartition("/")[2] for name in stamps[-1]} >= {*FILES, "model.safetensors"}
+        monkeypatch.chdir(tmp_path)
+        assert model_stamp("some/model", tokenizer) == stamps[-1]
+        assert model_stamp(find_model("some/model"), tokenizer) == stamps[-1]
+    assert not stamps[0].keys() & stamps[1].keys()

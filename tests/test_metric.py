@@ -53,6 +53,27 @@ def test_references_of_another_shape_are_refused_with_both_numbers(references, m
         TranslationMetric().compute(predictions=HYPOTHESES, references=references)
 
 
+@pytest.mark.parametrize(
+    ("predictions", "references", "message"),
+    [
+        ("abc", "abd", "predictions are a single text of 3 .* references are a single text of 3 "),
+        (HYPOTHESES, "abd", "predictions are 3 texts, references are a single text of 3 "),
+        ("abc", REFERENCES, "predictions are a single text of 3 .* references are 3 texts;"),
+        ([[text] for text in HYPOTHESES], REFERENCES, "are 3 lists of texts, references are 3 te"),
+        (HYPOTHESES, [[[text]] for text in REFERENCES], "3 texts, references are 3 list objects"),
+        (HYPOTHESES, [REFERENCES[0], *[["a"]] * 2], "references are 3 lists of texts and texts;"),
+        (HYPOTHESES, [None] * 3, "3 texts, references are 3 NoneType objects"),
+        (HYPOTHESES, None, "3 texts, references are None"),
+        ([], [], "predictions are 0 texts, references are 0 texts"),
+    ],
+)
+def test_what_is_nested_wrongly_is_refused_with_both_shapes(predictions, references, message):
+    with pytest.raises(ValueError, match=message):
+        TranslationMetric().compute(predictions=predictions, references=references)
+    with pytest.raises(ValueError, match=message):
+        TranslationMetric().add_batch(predictions=predictions, references=references)
+
+
 # https://github.com/huggingface/transformers/issues/43825
 def test_the_evaluator_of_translations_works_again(tmp_path):
     pytest.importorskip("scipy")

@@ -1,3 +1,4 @@
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,8 @@ from hf_vanilla_transformer.paragraphs import (
         ("Am 3. Mai war Schluss. Es war 2020. Gut.", [..., "Es war 2020.", "Gut."]),
         ("It cost 3.50 dollars... or so. See www.a.com. Bye", [..., "See www.a.com.", "Bye"]),
         ("我来了。你好吗？“好！”他说。", ["我来了。", "你好吗？", "“好！”", "他说。"]),
+        ("Wait...!?) Now. ...And so on.... On", ["Wait...!?)", "Now.", "...And so on....", "On"]),
+        ("He came approx. Then (bzw. Da) or unapprox. Then", [..., "Then"]),
         ("one sentence", ["one sentence"]),
         ("", [""]),
         ("The end. ", ["The end. "]),
@@ -31,6 +34,21 @@ def test_sentences_end_where_readers_end_them(text, sentences):
         assert expected in (one, ...)
     assert len(gaps) == len(found) - 1
     assert "".join(part for pair in zip(found, [*gaps, ""], strict=True) for part in pair) == text
+
+
+@pytest.mark.parametrize("unit", ["3. ", "A.A. ", ".", "?!", "... ", '."', "。", "End. ", "x"])
+def test_a_line_of_eightfold_length_takes_about_eightfold_time(unit):
+    def seconds(length):
+        text = unit * (length // len(unit))
+        trials = []
+        for _ in range(3):
+            start = time.process_time()
+            split_sentences(text)
+            trials.append(time.process_time() - start)
+        return min(trials)
+
+    # By the square of the length it would be 64.
+    assert seconds(24_000) < 24 * (seconds(3_000) + 1e-5)
 
 
 @pytest.mark.parametrize(

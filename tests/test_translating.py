@@ -164,6 +164,47 @@ def test_the_beginning_of_a_greedy_translation_leads_to_the_same_translation(tra
     assert found[0].startswith(free[0])
 
 
+def test_a_blank_prefix_leaves_the_translation_free(translator):
+    settings = {"num_beams": 2, "extra_decode_length": 6}
+    free = translate(*translator, ["a b", "c"], **settings)
+    assert translate(*translator, ["a b", "c"], prefixes=[" ", "\u3000\t"], **settings) == free
+
+
+def test_an_over_long_prefix_is_told_by_its_own_line(translator, caplog):
+    prefixes = ["", " ".join("abcdefgh" * 4)]
+    translate(*translator, ["", "a"], prefixes=prefixes, lines=[7, 8])
+    assert "translations over the limit of 16 tokens that were cut: 1, the first in line 8" in (
+        caplog.messages
+    )
+
+
+@pytest.mark.parametrize(
+    "own", [{"num_return_sequences": 2}, {"return_dict_in_generate": True, "output_scores": True}]
+)
+def test_what_a_model_says_of_results_does_not_change_translations(translator, monkeypatch, own):
+    model, tokenizer = translator
+    settings = {"num_beams": 3, "extra_decode_length": 4}
+    expected = translate(model, tokenizer, SENTENCES, **settings)
+    best = translate_n_best(model, tokenizer, SENTENCES, count=2, **settings)
+    for name, value in {"num_beams": 4, **own}.items():
+        monkeypatch.setattr(model.generation_config, name, value)
+    assert translate(model, tokenizer, SENTENCES, **settings) == expected
+    assert translate(model, tokenizer, ["a"], num_beams=1, extra_decode_length=4)
+    assert translate_n_best(model, tokenizer, SENTENCES, count=2, **settings) == best
+    name = next(iter(own))
+    with pytest.raises(ValueError, match=f"{name} does not go here: each sentence has one"):
+        translate(model, tokenizer, ["a"], **{name: own[name]})
+
+
+@pytest.mark.parametrize("beams", [0, -1, 2.5, "4"])
+def test_a_beam_without_width_is_refused(translator, monkeypatch, beams):
+    with pytest.raises(ValueError, match=f"num_beams={beams!r} is not a whole number of at least"):
+        translate(*translator, ["a"], num_beams=beams)
+    monkeypatch.setattr(translator[0].generation_config, "num_beams", beams)
+    with pytest.raises(ValueError, match=f"num_beams={beams!r} is not a whole number of at least"):
+        translate(*translator, ["a"])
+
+
 def test_every_sentence_has_a_prefix_or_none_has(translator):
     with pytest.raises(ValueError, match="2 sentences and 1 prefixes"):
         translate(*translator, ["a", "b"], prefixes=["a"])

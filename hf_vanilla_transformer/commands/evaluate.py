@@ -21,8 +21,13 @@ from hf_vanilla_transformer.commands.options import (
 from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
 from hf_vanilla_transformer.data.lines import read_lines
 from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, translate_shared
-from hf_vanilla_transformer.journal import Journal
-from hf_vanilla_transformer.line_output import as_lines, in_one_line
+from hf_vanilla_transformer.journal import PATTERN, Journal
+from hf_vanilla_transformer.line_output import (
+    as_lines,
+    in_one_line,
+    refuse_overwriting,
+    writing_to,
+)
 from hf_vanilla_transformer.loading import (
     UNTRUSTED,
     find_model,
@@ -36,6 +41,7 @@ from hf_vanilla_transformer.training.start import start_accelerator
 from hf_vanilla_transformer.translating import Sentences
 from hf_vanilla_transformer.writing import write_json, write_text
 
+TRANSLATIONS, REPORT = "translations.txt", "report.json"
 REPORT_NAMES = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
 PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
 
@@ -104,6 +110,7 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> str | None:
     """Run the command; return what to print, on the main process."""
+    _refuse_overwriting(options)
     model_name = find_model(options.model)
     of_text = languages(options, AutoConfig.from_pretrained(model_name, **UNTRUSTED))
     test_set = read_test_set(options, of_text)
@@ -116,7 +123,7 @@ def run(options: argparse.Namespace) -> str | None:
     accelerator = start_accelerator()
     if not accelerator.is_main_process:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
-    translations, loss = _translate(options, model_name, test_set, accelerator)
+    translations, loss, journal = _translate(options, model_name, test_set, accelerator)
     if not accelerator.is_main_process:
         return None
     measurements = scorer.measure(
@@ -133,10 +140,22 @@ def run(options: argparse.Namespace) -> str | None:
             "survival": survival.as_dict(),
             **_report_task(options, test_set, of_text),
         }
-        write_text(Path(options.output) / "translations.txt", as_lines(translations))
-        write_json(Path(options.output) / "report.json", report)
+        with writing_to(options.output):
+            write_text(Path(options.output) / TRANSLATIONS, as_lines(translations))
+            write_json(Path(options.output) / REPORT, report)
+        journal.remove()
     rows = [*_rows(measurements), _describe_loss(loss), survival.describe()]
     return "\n".join(filter(None, rows))
+
+
+def _refuse_overwriting(options: argparse.Namespace) -> None:
+    """Refuse to write over what is to be read."""
+    if options.output:
+        folder = Path(options.output)
+        inputs = [options.source, *(options.reference or [])]
+        inputs += [options.baseline] if options.baseline else []
+        written = [folder / TRANSLATIONS, folder / REPORT, *folder.glob(PATTERN)]
+        refuse_overwriting(inputs, written)
 
 
 def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -> TestSet:
@@ -176,8 +195,8 @@ def _holds_pairs(name: str) -> bool:
 
 def _translate(
     options: argparse.Namespace, model_name: str, test_set: TestSet, accelerator: Accelerator
-) -> tuple[list[str], ReferenceLoss | None]:
-    """Return the translations of all processes, each in one line, and the loss of the references.
+) -> tuple[list[str], ReferenceLoss | None, Journal | None]:
+    """Return translations of all processes, each in one line, loss of references, and the notes.
 
     Raises:
         KeyboardInterrupt: The message says what is kept.
@@ -188,7 +207,7 @@ def _translate(
     sentences = Sentences(model, tokenizer, test_set.sources, **settings)
     journal = None
     if options.output:
-        task = [model_stamp(model_name), options.dtype, settings, test_set.sources]
+        task = [model_stamp(model_name, tokenizer), options.dtype, settings, test_set.sources]
         journal = Journal(options.output, task, accelerator.process_index)
     try:
         translations = translate_shared(sentences, accelerator, journal=journal)
@@ -198,9 +217,7 @@ def _translate(
     loss = reference_loss(
         model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
     )
-    if journal and accelerator.is_main_process:
-        journal.remove()
-    return list(map(in_one_line, translations)), loss
+    return list(map(in_one_line, translations)), loss, journal
 
 
 def _report_scores(

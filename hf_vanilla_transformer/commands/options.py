@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import argparse
+import math
 
 from hf_vanilla_transformer.loading import DTYPES
 from hf_vanilla_transformer.translating import BATCH_TOKENS
@@ -32,7 +33,7 @@ def add_search(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--alpha",
-        type=float,
+        type=length_penalty,
         metavar="A",
         help="length penalty ((5+n)/6)^A of the paper, larger favours longer translations; "
         "left out: the model's own",
@@ -62,6 +63,17 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return int(text)
+
+
+def length_penalty(text: str) -> float:
+    """Read a finite number of at least 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    return number
 
 
 def search_settings(options: argparse.Namespace) -> dict[str, object]:

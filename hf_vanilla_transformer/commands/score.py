@@ -10,7 +10,7 @@ from hf_vanilla_transformer.commands.options import Commands, add_languages, add
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
-from hf_vanilla_transformer.line_output import StreamOutput
+from hf_vanilla_transformer.line_output import StreamOutput, refuse_overwriting
 from hf_vanilla_transformer.loading import UNTRUSTED, find_model, load_for_translation
 
 WINDOW_PAIRS = 10_000
@@ -48,14 +48,19 @@ def run(options: argparse.Namespace) -> None:
     name = find_model(options.model)
     of_text = languages(options, AutoConfig.from_pretrained(name, **UNTRUSTED))
     files = [options.source, *([options.target] if options.target else [])]
+    refuse_overwriting(files, [1])
     corpora = open_corpora(files, **of_text)
     pairs = chain.from_iterable(corpus.rows(ignore) for corpus in corpora)
+    window = list(islice(pairs, WINDOW_PAIRS))
+    if not window:
+        raise ValueError(f"{' '.join(files)} holds no pairs: 0 sentences, 0 translations")
     model, tokenizer = load_for_translation(name, dtype=options.dtype, device=options.device)
     output = StreamOutput(sys.stdout.buffer)
-    while window := list(islice(pairs, WINDOW_PAIRS)):
+    while window:
         lines, sources, targets = zip(*window, strict=True)
         found = log_probs_of_pairs(model, tokenizer, sources, targets, lines=lines)
         output.write([_row(tokens, shows_tokens=options.tokens) for tokens in found])
+        window = list(islice(pairs, WINDOW_PAIRS))
 
 
 def _row(tokens: list[tuple[str, float]], *, shows_tokens: bool) -> str:

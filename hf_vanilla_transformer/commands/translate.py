@@ -3,11 +3,9 @@
 import argparse
 import logging
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, islice, zip_longest
-from pathlib import Path
 
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -21,7 +19,12 @@ from hf_vanilla_transformer.commands.options import (
 )
 from hf_vanilla_transformer.data.corpus import holds_pairs
 from hf_vanilla_transformer.data.lines import decode_lines, iterate_lines
-from hf_vanilla_transformer.line_output import LineOutput, open_output
+from hf_vanilla_transformer.line_output import (
+    LineOutput,
+    beside,
+    open_output,
+    refuse_overwriting,
+)
 from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
 from hf_vanilla_transformer.paragraphs import translate_paragraphs
 from hf_vanilla_transformer.survival import Survival
@@ -72,12 +75,11 @@ def add_translate(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    name = find_model(options.model)
     _check(options)
+    name = find_model(options.model)
+    loaded = load_for_translation(name, dtype=options.dtype, device=options.device)
     task = {
-        "model": model_stamp(name),
-        "files": [_stamp(file) for file in options.files],
-        "prefix": _stamp(options.prefix) if options.prefix else None,
+        **model_stamp(name, loaded[1]),
         "search": search_settings(options),
         "n-best": options.n_best,
         "split-sentences": options.split_sentences,
@@ -91,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         resume=options.resume,
     )
     try:
-        _translate_windows(options, name, output)
+        _translate_windows(options, _translator(options, *loaded), output)
     except KeyboardInterrupt:
         kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
         message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
@@ -100,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse, before the model is loaded, what cannot be done."""
+    """Refuse, before anything is read, what cannot be done."""
     if options.split_sentences and (options.prefix or options.n_best):
         raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
     if options.resume and not options.output:
@@ -108,35 +110,32 @@ def _check(options: argparse.Namespace) -> None:
     for file in options.files:
         if holds_pairs(file):
             raise ValueError(f"{file} holds pairs; give the lines to translate (cut -f1 {file})")
+    prefix = [options.prefix] if options.prefix else []
+    for file in [*options.files, *prefix]:
+        os.stat(file)
+    written = [options.output, *beside(options.output)] if options.output else [1]
+    refuse_overwriting([*(options.files or [0]), *prefix], written)
 
 
-def _stamp(file: str) -> list[str | int]:
-    """Return what changes when a file does.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
-    found = os.stat(file)
-    is_file = stat.S_ISREG(found.st_mode)
-    return [str(Path(file).resolve()), found.st_size, found.st_mtime_ns] if is_file else [file]
-
-
-def _translate_windows(options: argparse.Namespace, name: str, output: LineOutput) -> None:
+def _translate_windows(
+    options: argparse.Namespace,
+    translate_window: Callable[..., tuple[list[str], list[str]]],
+    output: LineOutput,
+) -> None:
     """Translate what the output lacks, window by window."""
-    loaded = load_for_translation(name, dtype=options.dtype, device=options.device)
-    translate_window = _translator(options, *loaded)
     settings = {"batch_tokens": options.batch_tokens, **search_settings(options)}
-    number, survival = output.blocks * WINDOW_LINES, Survival()
-    lines = islice(_with_prefixes(options), number, None)
-    with _progress(options, number) as progress:
+    number, survival = 0, Survival()
+    lines = _with_prefixes(options)
+    with _progress(options) as progress:
         while window := list(islice(lines, WINDOW_LINES)):
-            sources, prefixes = map(list, zip(*window, strict=True))
-            settings["lines"] = range(number + 1, number + 1 + len(window))
-            if options.prefix:
-                settings["prefixes"] = prefixes
-            best, rows = translate_window(sources, **settings)
-            output.write(rows)
-            survival.add(sources, best, number + 1)
+            if not output.holds(window):
+                sources, prefixes = map(list, zip(*window, strict=True))
+                settings["lines"] = range(number + 1, number + 1 + len(window))
+                if options.prefix:
+                    settings["prefixes"] = prefixes
+                best, rows = translate_window(sources, **settings)
+                output.write(rows, window)
+                survival.add(sources, best, number + 1)
             number += len(window)
             progress.update(len(window))
     if lost := survival.describe():
@@ -192,7 +191,7 @@ def _typed() -> Iterator[str]:
         yield from decode_lines(line, name=f"standard input, line {number}")
 
 
-def _progress(options: argparse.Namespace, done: int) -> tqdm:
+def _progress(options: argparse.Namespace) -> tqdm:
     """Return a bar that counts lines, if somebody is looking and the lines go elsewhere."""
     is_seen = sys.stderr.isatty() and (options.output or not sys.stdout.isatty())
-    return tqdm(initial=done, unit=" lines", disable=not is_seen, file=sys.stderr)
+    return tqdm(unit=" lines", disable=not is_seen, file=sys.stderr)
