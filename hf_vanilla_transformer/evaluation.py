@@ -12,6 +12,7 @@ from hf_vanilla_transformer.inference import inference
 from hf_vanilla_transformer.journal import Journal
 from hf_vanilla_transformer.likelihood import PairLikelihood, log_probs_of_pairs, perplexity
 from hf_vanilla_transformer.loading import find_model, load_for_translation
+from hf_vanilla_transformer.model.sorted_batches import on_all_cores
 from hf_vanilla_transformer.scoring import (
     Measurement,
     Scorer,
@@ -69,10 +70,11 @@ def translate_shared(
     """
     done = dict(journal.found) if journal else {}
     with inference(sentences.model):
-        for batch in sentences.batches[accelerator.process_index :: accelerator.num_processes]:
-            if all(index in done for index in batch.tolist()):
-                continue
-            new = dict(zip(batch.tolist(), sentences.translate(batch), strict=True))
+        mine = sentences.batches[accelerator.process_index :: accelerator.num_processes]
+        left = [batch for batch in mine if not done.keys() >= set(batch.tolist())]
+        found = on_all_cores(sentences.translate, left, sentences.model.device)
+        for batch, texts in zip(left, found, strict=True):
+            new = dict(zip(batch.tolist(), texts, strict=True))
             if journal:
                 journal.add(new)
             done |= new

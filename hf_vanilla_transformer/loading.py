@@ -13,15 +13,23 @@ from transformers import (
 )
 from transformers.utils import cached_file
 
+from hf_vanilla_transformer.model.setting_rules import refusals
+
 HUB_SECONDS = 10
 # Left out, the library asks on standard input, which may be the text to translate.
 UNTRUSTED = {"trust_remote_code": False}
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# int8 is made of float32.
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "int8": torch.float32,
+}
 
 
 def load_for_translation(
-    name: str, *, dtype: Literal["fp32", "bf16", "fp16"] = "fp32", device: str | None = None
+    name: str, *, dtype: Literal["fp32", "bf16", "fp16", "int8"] = "fp32", device: str | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model and its tokenizer.
 
@@ -32,13 +40,24 @@ def load_for_translation(
         device: As `torch.device` takes it; None is the accelerator if the machine has one.
 
     Raises:
-        ValueError: There is no such folder, and no such repository within reach; or no such device.
+        ValueError: There is no such folder, and no such repository within reach; or no such device;
+            or the model has no such type.
         OSError: It holds no model.
     """
     place = find_device(device)
     found = find_model(name)
-    model = AutoModelForSeq2SeqLM.from_pretrained(found, dtype=DTYPES[dtype], **UNTRUSTED)
-    return model.to(place), AutoTokenizer.from_pretrained(found, **UNTRUSTED)
+    if dtype == "int8" and place.type != "cpu":
+        raise ValueError(f"--dtype int8 runs on CPUs, not on {place}: add --device cpu")
+    with refusals(name):
+        model = AutoModelForSeq2SeqLM.from_pretrained(found, dtype=DTYPES[dtype], **UNTRUSTED)
+        tokenizer = AutoTokenizer.from_pretrained(found, **UNTRUSTED)
+    if dtype == "int8":
+        if not hasattr(model, "quantize_int8"):
+            raise ValueError(
+                f"{name} is a {type(model).__name__}, which has no int8; use fp32 or bf16"
+            )
+        model = model.quantize_int8()
+    return model.to(place), tokenizer
 
 
 def find_device(name: str | None) -> torch.device:

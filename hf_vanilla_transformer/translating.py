@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import ModelOutput
 
 from hf_vanilla_transformer.data.batching import cut_batches
 from hf_vanilla_transformer.data.collate import collate_sources, pad_rows
 from hf_vanilla_transformer.inference import encode_texts, inference
 from hf_vanilla_transformer.likelihood import token_log_probs
+from hf_vanilla_transformer.model.sorted_batches import BATCH_TOKENS, on_all_cores
 from hf_vanilla_transformer.scoring import check_texts
 
-BATCH_TOKENS = 4096
 # What `generate` returns is settled here, whatever the model's own settings say.
 RESULT_SETTINGS = {"num_return_sequences", "return_dict_in_generate"}
 
@@ -85,23 +87,28 @@ class Sentences:
 
     def translate(self, batch: np.ndarray) -> list[str]:
         """Return the best translation of every sentence of a batch."""
-        return self._texts(self._search(batch))
+        return self._texts(self._search(batch, return_dict_in_generate=False))
 
     def translate_n_best(self, batch: np.ndarray, count: int) -> list[list[Hypothesis]]:
         """Return the `count` best translations of every sentence of a batch."""
-        sequences = self._search(batch, count=count)
-        scores = self._scores(np.repeat(batch, count), sequences)
-        found = list(map(Hypothesis, self._texts(sequences), scores))
+        wanted = {"return_dict_in_generate": True, "output_scores": False}
+        output = self._search(batch, num_return_sequences=count, **wanted)
+        ranks = getattr(output, "sequences_scores", None)
+        if ranks is None:
+            scores = self._scores(np.repeat(batch, count), output.sequences)
+        else:
+            scores = ranks.tolist()
+        found = list(map(Hypothesis, self._texts(output.sequences), scores))
         return [found[start : start + count] for start in range(0, len(found), count)]
 
-    def _search(self, batch: np.ndarray, *, count: int = 1) -> Tensor:
-        """Return ids of `count` translations of each sentence [B * n, T], the start token first."""
+    def _search(self, batch: np.ndarray, **result: object) -> Tensor | ModelOutput:
+        """Return ids of translations [B * n, T], the start token first, or an output with them."""
         inputs = collate_sources([self._sources[i] for i in batch], self.model.config.pad_token_id)
         if self._prefixes[batch[0]]:
-            start = self.model.generation_config.decoder_start_token_id
+            start = self.model.config.decoder_start_token_id
             inputs["decoder_input_ids"] = pad_rows([[start, *self._prefixes[i]] for i in batch], 0)
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
-        result = {"num_return_sequences": count, "return_dict_in_generate": False}
+        result = {"num_return_sequences": 1, **result}
         return self.model.generate(**inputs, **self._generation, **result)
 
     def _prefix_ids(
@@ -137,7 +144,7 @@ class Sentences:
     def _scores(self, indices: np.ndarray, sequences: Tensor) -> list[float]:
         """Return what ranked the hypotheses in the search.
 
-        `generate` gives it only to those who hold the logits of every step.
+        The library's loop gives it only to those who hold the logits of every step.
         """
         sources = [self._sources[index] for index in indices]
         targets = [self._generated(row) for row in sequences.tolist()]
@@ -207,8 +214,9 @@ def translate(
     )
     translations = [""] * len(sentences)
     with inference(model):
-        for batch in work.batches:
-            for index, text in zip(batch, work.translate(batch), strict=True):
+        found = on_all_cores(work.translate, work.batches, model.device)
+        for batch, texts in zip(work.batches, found, strict=True):
+            for index, text in zip(batch, texts, strict=True):
                 translations[index] = text
     return translations
 
@@ -247,7 +255,9 @@ def translate_n_best(
     )
     found = [[Hypothesis("", 0.0)] * count for _ in sentences]
     with inference(model):
-        for batch in work.batches:
-            for index, best in zip(batch, work.translate_n_best(batch, count), strict=True):
-                found[index] = best
+        search = partial(work.translate_n_best, count=count)
+        results = on_all_cores(search, work.batches, model.device)
+        for batch, best in zip(work.batches, results, strict=True):
+            for index, hypotheses in zip(batch, best, strict=True):
+                found[index] = hypotheses
     return found

@@ -12,15 +12,20 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     Cache,
     EncoderDecoderCache,
+    GenerationConfig,
     Pipeline,
+    PretrainedConfig,
     PreTrainedModel,
     pipelines,
 )
 from transformers.cache_utils import StaticLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.models.auto import tokenization_auto
 
 from .cache import DecoderCache, VanillaTransformerCache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .foreign_settings import CONFIG_READ_RULES, TOKENIZER_READ_RULES
+from .setting_rules import check_rules
 
 # From 5.24 on `generate` and the output classes say `cache`, before that `past_key_values`.
 _OUTPUT_FIELDS = {field.name for field in dataclasses.fields(Seq2SeqLMOutput)}
@@ -128,12 +133,53 @@ def register_translation_task(pipeline_class: type[Pipeline]) -> None:
     _accept_translation(registry, "check_task", lambda check, task: check("translation"))
 
 
+def check_what_auto_classes_read() -> None:
+    """Have the automatic classes refuse, by name, what they would stumble over.
+
+    They read files before they know whose class to ask, and `AutoTokenizer` of transformers 5 takes
+    a config that its class has refused for a common one. For the models of others only what would
+    end in a traceback is refused.
+    """
+    for owner, check in ((PretrainedConfig, _check_config), (GenerationConfig, dict)):
+        read = owner._dict_from_json_file.__func__
+        owner._dict_from_json_file = classmethod(_checked(read, check))
+    read = tokenization_auto.get_tokenizer_config
+    tokenization_auto.get_tokenizer_config = _checked(read, _check_tokenizer_config)
+
+
 def recompute_activations(model: PreTrainedModel) -> None:
     """Have the layers compute their activations again in the backward pass, to save memory."""
     # From 5.24 on the old name is deprecated.
     new_name = getattr(model, "activation_checkpointing_enable", None)
     enable = new_name or model.gradient_checkpointing_enable
     enable({"use_reentrant": False})
+
+
+def _checked(
+    read: Callable[..., dict[str, object]], check: Callable[[dict[str, object]], object]
+) -> Callable[..., dict[str, object]]:
+    """Wrap a function that reads settings; the last of its arguments says from where."""
+
+    @functools.wraps(read)
+    def wrapper(*args: object, **kwargs: object) -> dict[str, object]:
+        try:
+            settings = read(*args, **kwargs)
+            check(dict(settings.items()))
+        except (TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{args[-1]} has a file that is no object of JSON: {error}") from error
+        return settings
+
+    return wrapper
+
+
+def _check_config(settings: dict[str, object]) -> None:
+    check_rules(settings, CONFIG_READ_RULES)
+    if settings.get("model_type") == VanillaTransformerConfig.model_type:
+        VanillaTransformerConfig(**settings)
+
+
+def _check_tokenizer_config(settings: dict[str, object]) -> None:
+    check_rules(settings, TOKENIZER_READ_RULES)
 
 
 def _accept_translation(

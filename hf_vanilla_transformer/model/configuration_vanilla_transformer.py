@@ -6,6 +6,8 @@ import reprlib
 from transformers import PretrainedConfig
 
 from .foreign_settings import check_config_settings
+from .generation_settings import check_search_settings  # noqa: F401
+from .setting_rules import refusals
 
 CHOICES = {
     "activation_function": ("relu", "gelu", "silu", "swiglu"),
@@ -187,15 +189,17 @@ class VanillaTransformerConfig(PretrainedConfig):
         self.d_k = d_model // num_heads if d_k is None else d_k
         self.d_v = d_model // num_heads if d_v is None else d_v
         kwargs.pop("is_encoder_decoder", None)
-        super().__init__(
-            is_encoder_decoder=True,
-            tie_word_embeddings=tie_word_embeddings,
-            pad_token_id=pad_token_id,
-            bos_token_id=bos_token_id,
-            eos_token_id=eos_token_id,
-            decoder_start_token_id=self.decoder_start_token_id,
-            **kwargs,
-        )
+        with refusals("config.json"):
+            super().__init__(
+                is_encoder_decoder=True,
+                tie_word_embeddings=tie_word_embeddings,
+                pad_token_id=pad_token_id,
+                bos_token_id=bos_token_id,
+                eos_token_id=eos_token_id,
+                decoder_start_token_id=self.decoder_start_token_id,
+                **kwargs,
+            )
+        check_fields(self)  # again: `kwargs` may name fields by their aliases
         # Set last, over what a file says: that names the place which the file came from.
         self.auto_map = dict(AUTO_MAP)
         self.custom_pipelines = CustomPipelines(translation=TRANSLATION)

@@ -22,8 +22,10 @@ class FastDropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map a tensor of any shape to one of the same shape."""
+        if not self.training:
+            return x
         is_plain = x.device.type != "cpu" or torch.compiler.is_compiling() or not self.fast
-        if is_plain or not self.training or not 0 < round(self.p * LEVELS) < LEVELS:
+        if is_plain or not 0 < round(self.p * LEVELS) < LEVELS:
             return super().forward(x)
         return x * scaled_mask(x, self.p)
 

@@ -2,30 +2,126 @@
 
 The library takes every name that it finds in `config.json` and `tokenizer_config.json`. Among them
 are names of files, which could lie anywhere, of kernels that it would download and run, and of its
-own methods.
+own methods. A value of another type than it expects ends in a traceback somewhere inside it.
 """
 
-import reprlib
-
 import torch
+import transformers
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-# What the library reads beside the model's own fields; null is allowed everywhere.
-CONFIG_TYPES = {
-    **dict.fromkeys(("id2label", "label2id", "pruned_heads", "task_specific_params"), dict),
-    **dict.fromkeys(("prefix", "problem_type", "transformers_version", "tokenizer_class"), str),
-    **dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), bool),
-    "architectures": list,
-}
-TOKENIZER_TYPES = {
-    "model_max_length": int | float,
-    "added_tokens_decoder": dict,
-    "model_input_names": list,
-}
-ATTENTION = (None, "eager", "sdpa")
+from .generation_settings import check_search_settings
+from .setting_rules import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    Rule,
+    check_names,
+    check_rules,
+    either,
+    is_whole,
+    listed,
+    named,
+    one_of,
+    whole,
+)
+
+
+def _is_dtype(value: object) -> bool:
+    return (getattr(torch, value, None) if isinstance(value, str) else value) in WEIGHT_TYPES
+
+
+def _is_token(value: object) -> bool:
+    content = value.get("content") if isinstance(value, dict) else value
+    flags = {**value, "content": True, "__type": True} if isinstance(value, dict) else {}
+    return (
+        isinstance(content, str)
+        and len(content) <= MAX_TOKEN
+        and flags.keys() <= TOKEN_FIELDS
+        and all(isinstance(flag, bool) for flag in flags.values())
+    )
+
+
+def _may_be_tokenizer(name: object) -> bool:
+    # An automatic class would ask itself without end; the base has no method to load with.
+    if not isinstance(name, str) or name.removesuffix("Fast") in ENDLESS_TOKENIZERS:
+        return False
+    return "Tokenizer" in name or not hasattr(transformers, name)
+
+
+def _is_tokenizer(name: object) -> bool:
+    is_known = name == "VanillaTransformerTokenizer" or hasattr(transformers, str(name))
+    return _may_be_tokenizer(name) and is_known and name != "PreTrainedTokenizer"
+
+
+def _is_tokenizer_map(value: object) -> bool:
+    names = value.get("AutoTokenizer") if isinstance(value, dict) else value
+    if names is None:
+        return value is not None
+    is_pair = isinstance(names, list) and len(names) == 2 and any(names)
+    return is_pair and all(isinstance(name, str | None) for name in names)
+
+
+def _is_length(value: object) -> bool:
+    # The library's own word for "no limit" is 1e30.
+    return (is_whole(value) and value > 0) or (isinstance(value, float) and value > 1e9)
+
+
+WEIGHT_TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+TOKEN_FIELDS = {"content", "__type", "lstrip", "rstrip", "single_word", "normalized", "special"}
+ENDLESS_TOKENIZERS = ("AutoTokenizer", "PreTrainedTokenizerBase")
+MAX_TOKEN = 1000  # characters; the library of version 4 takes minutes over a hundred thousand
 MAX_LABELS = 10_000  # the library makes a name for each
+
+TOKEN = Rule("a token: text, or an object with its content", _is_token)
+TOKEN_OBJECT = Rule("an object with a token's content", lambda v: OBJECT.holds(v) and _is_token(v))
+
+# What the library reads beside the model's own fields.
+CONFIG_RULES = {
+    **dict.fromkeys(("id2label", "label2id"), OBJECT),
+    **dict.fromkeys(("prefix", "problem_type", "transformers_version"), TEXT),
+    **dict.fromkeys(("output_attentions", "output_hidden_states", "return_dict"), FLAG),
+    **dict.fromkeys(("dtype", "torch_dtype"), Rule("a type of weights", _is_dtype)),
+    "architectures": listed(TEXT),
+    "attn_implementation": one_of("eager", "sdpa"),
+    "num_labels": whole(0, MAX_LABELS),
+    "pruned_heads": Rule("an empty object", lambda value: value == {}),
+    "quantization_config": Rule("supported by this model; leave it out", lambda value: False),
+    "task_specific_params": named(OBJECT),
+    "tokenizer_class": Rule("a tokenizer's class of transformers", _is_tokenizer),
+}
+# What a class of the library says of itself, and a file that it would read.
+CLASS_SETTINGS = (
+    *("attribute_map", "base_config_key", "base_model_ep_plan", "base_model_pp_plan"),
+    *("base_model_tp_plan", "keys_to_ignore_at_inference", "sub_configs", "transformers_weights"),
+)
+# What the automatic classes read, in the files of every model.
+CONFIG_READ_RULES = {
+    "auto_map": named(either(TEXT, listed(TEXT_OR_NULL)))._replace(takes_null=False),
+    "model_type": TEXT,
+}
+TOKENIZER_READ_RULES = {
+    "auto_map": Rule("a pair of names, nor an object with one", _is_tokenizer_map, False),
+    "tokenizer_class": Rule("the name of a tokenizer's class", _may_be_tokenizer),
+}
+SPECIAL_TOKENS = (
+    *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
+)
+TOKENIZER_RULES = {
+    **dict.fromkeys(SPECIAL_TOKENS, TOKEN),
+    **dict.fromkeys(
+        ("additional_special_tokens", "extra_special_tokens"), either(listed(TOKEN), named(TOKEN))
+    ),
+    **dict.fromkeys(("padding_side", "truncation_side"), one_of("left", "right")),
+    "model_max_length": Rule("a whole number above 0", _is_length),
+    "added_tokens_decoder": named(TOKEN_OBJECT),
+    "model_input_names": listed(TEXT),
+}
 # Objects, not settings: the library takes them from a file all the same.
-TOKENIZER_OBJECTS = ("tokenizer_object", "slow_tokenizer", "from_slow", "init_inputs", "gguf_file")
+TOKENIZER_OBJECTS = (
+    *("tokenizer_object", "slow_tokenizer", "from_slow", "init_inputs", "gguf_file"),
+    *("cls", "self"),
+)
 
 
 def check_config_settings(
@@ -40,20 +136,14 @@ def check_config_settings(
     Raises:
         ValueError: Names the setting and its value.
     """
-    _check_names(config_class, settings, ("transformers_weights",))
-    _check_types(settings, CONFIG_TYPES)
-    attention, labels = settings.get("attn_implementation"), settings.get("num_labels")
-    if attention not in ATTENTION:
-        raise ValueError(f"attn_implementation={reprlib.repr(attention)} is not eager or sdpa")
-    if labels is not None and not (isinstance(labels, int) and 0 <= labels <= MAX_LABELS):
-        raise ValueError(f"num_labels={labels!r} is not a whole number up to {MAX_LABELS}")
-    for name in ("dtype", "torch_dtype"):
-        if not _is_dtype(settings.get(name)):
-            raise ValueError(f"{name}={reprlib.repr(settings[name])} is no type of weights")
+    check_names(config_class, settings, CLASS_SETTINGS)
+    check_rules(settings, CONFIG_RULES)
+    for search in (settings, *(settings.get("task_specific_params") or {}).values()):
+        check_search_settings(search)
 
 
 def check_tokenizer_settings(
-    tokenizer_class: type[PreTrainedTokenizerBase], settings: object
+    tokenizer_class: type[PreTrainedTokenizerBase], settings: dict[str, object]
 ) -> None:
     """Refuse what `tokenizer_config.json` must not say to the library, or would stumble over.
 
@@ -64,32 +154,6 @@ def check_tokenizer_settings(
     Raises:
         ValueError: Names the setting and its value.
     """
-    if not isinstance(settings, dict):
-        raise ValueError(f"tokenizer_config.json holds {reprlib.repr(settings)}, not an object")
     files = [name for name in settings if name.endswith(("_file", "_files"))]
-    _check_names(tokenizer_class, settings, (*files, *TOKENIZER_OBJECTS))
-    _check_types(settings, TOKENIZER_TYPES)
-    length = settings.get("model_max_length")
-    if length is not None and not length > 0:
-        raise ValueError(f"model_max_length={length!r} is not a number above 0")
-
-
-def _check_names(owner: type, settings: dict[str, object], refused: tuple[str, ...]) -> None:
-    """Refuse names of files, private names and names of methods."""
-    for name, value in settings.items():
-        if name.startswith("_") or name in refused or callable(getattr(owner, name, None)):
-            text = f"{name}={reprlib.repr(value)}"
-            raise ValueError(f"{text} is no setting that a file may have; delete it")
-
-
-def _check_types(settings: dict[str, object], types: dict[str, type]) -> None:
-    for name, kind in types.items():
-        value = settings.get(name)
-        if value is not None and not isinstance(value, kind):
-            wanted = getattr(kind, "__name__", kind)
-            raise ValueError(f"{name}={reprlib.repr(value)} is not a {wanted}")
-
-
-def _is_dtype(value: object) -> bool:
-    kind = getattr(torch, value, None) if isinstance(value, str) else value
-    return value in (None, "auto") or (isinstance(kind, torch.dtype) and kind.is_floating_point)
+    check_names(tokenizer_class, settings, (*files, *TOKENIZER_OBJECTS))
+    check_rules(settings, TOKENIZER_RULES)

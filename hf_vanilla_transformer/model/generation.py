@@ -12,6 +12,7 @@ from transformers.utils import ModelOutput
 
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
+from .generation_settings import check_source_ids
 from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
@@ -103,6 +104,8 @@ class TranslationGenerationMixin(GenerationMixin):
         inputs, name, model_kwargs = super()._prepare_model_inputs(
             inputs, bos_token_id, model_kwargs
         )
+        if name == "input_ids":
+            check_source_ids(inputs, self.config.vocab_size)
         if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
         return inputs, name, model_kwargs

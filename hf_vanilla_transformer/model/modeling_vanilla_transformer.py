@@ -9,15 +9,22 @@ from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY
 from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .decoding_state import DecodingState  # noqa: F401
 from .fast_attention import fast_attention  # noqa: F401
 from .fast_dropout import FastDropout  # noqa: F401
+from .fast_generation import FastGenerationMixin
+from .fast_layers import FastDecoder  # noqa: F401
+from .fast_model import fast_model  # noqa: F401
 from .foreign_settings import check_config_settings  # noqa: F401
 from .fused_loss import can_fuse, fused_translation_loss
-from .generation import OWN_SETTINGS, TranslationGenerationMixin
+from .generation import OWN_SETTINGS
+from .generation_settings import check_search_settings  # noqa: F401
+from .hypotheses import Hypotheses  # noqa: F401
 from .layers import EncoderLayer  # noqa: F401
 from .lengths import SourceLengthLimit  # noqa: F401
 from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
+from .packed_linear import pack  # noqa: F401
 from .pipeline_translation import TranslationPipeline  # noqa: F401
 from .positions import sinusoidal_encoding  # noqa: F401
 from .pretrained import (
@@ -28,8 +35,14 @@ from .pretrained import (
     output_ties,
     suppress_padding_rows,
 )
+from .quantized_linear import QuantizationMixin
+from .search import BeamSearch  # noqa: F401
+from .search_rules import SearchRules  # noqa: F401
+from .setting_rules import check_rules  # noqa: F401
+from .sorted_batches import in_batches  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
 from .texts import checked  # noqa: F401
+from .top_tokens import highest  # noqa: F401
 
 
 class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
@@ -143,7 +156,7 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
 
 
 class VanillaTransformerForConditionalGeneration(
-    VanillaTransformerPreTrainedModel, TranslationGenerationMixin
+    QuantizationMixin, VanillaTransformerPreTrainedModel, FastGenerationMixin
 ):
     """The Transformer with its projection to the target vocabulary: trains and translates."""
 

@@ -5,6 +5,8 @@ import logging
 import re
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
+from operator import or_
 from os import PathLike
 
 import torch
@@ -12,7 +14,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 from transformers import BatchEncoding, GenerationConfig, Pipeline
 
-from .texts import TextDataset, TextStream, checked, each_checked
+from .sorted_batches import BATCH_TOKENS, batch_settings, in_batches, without_padding
+from .texts import TextDataset, TextStream, checked, cuts_long_text, each_checked
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +24,6 @@ _BASE_ARGUMENTS = {
     *inspect.signature(Pipeline.__init__).parameters,
     *("args_parser", "batch_size", "dtype", "num_workers", "torch_dtype"),
 }
-# The library's names for both values of `truncation` are taken too.
-_CUT, _REFUSE = (True, "longest_first", "only_first"), (False, "do_not_truncate")
 
 # A fast tokenizer is told to cut, or not, by a setting that all threads share.
 _ENCODING = threading.Lock()
@@ -37,7 +38,8 @@ class TranslationPipeline(Pipeline):
     (of n with `num_return_sequences=n`). A list gives one result per text, in order, or n results
     per text as nested lists. A generator or a dataset gives an iterator over lists of results. A
     result is `{"translation_text": str}`, or `{"translation_token_ids": Tensor}` with
-    `return_tensors=True`. Blank text gives a blank translation without a call of the model.
+    `return_tensors=True`. Blank text gives a blank translation without a call of the model. Without
+    a `batch_size`, a list goes through our models in batches of texts of similar length.
 
     Beyond the arguments of `Pipeline` (`batch_size`, `device`...), creation and call take
 
@@ -88,10 +90,37 @@ class TranslationPipeline(Pipeline):
         if not isinstance(inputs, Sequence) or isinstance(inputs, (bytes, bytearray)):
             kind = type(inputs).__name__
             raise TypeError(f"input is {inputs!r} ({kind}), not text nor a list or stream of it")
-        texts = list(each_checked(inputs))
-        results = super().__call__(texts, **kwargs) if texts else []
+        results = self._translate_list(list(each_checked(inputs)), **kwargs)
         is_flat = all(len(result) == 1 for result in results)
         return [result[0] for result in results] if is_flat else results
+
+    def _translate_list(
+        self, texts: list[str], batch_size: int | None = None, **kwargs: object
+    ) -> list[list[Translation]]:
+        """Return n results of each text, from batches of similar length where these are safe."""
+        by_library = partial(super().__call__, texts, batch_size=batch_size, **kwargs)
+        if not texts or batch_size is not None or self._batch_size is not None:
+            return by_library() if texts else []
+        kwargs.pop("num_workers", None)
+        own = (self._preprocess_params, self._forward_params, self._postprocess_params)
+        preprocess, generation, postprocess = map(or_, own, self._sanitize_parameters(**kwargs))
+        settings = batch_settings(self.model, generation)
+        if settings is None:
+            return by_library()
+
+        def translate(rows: dict[str, Tensor]) -> list[list[Translation]]:
+            found = self.forward(rows, **generation)["sequences"]
+            bare = (without_padding(sequences, settings.pad_token_id) for sequences in found)
+            return [self.postprocess({"sequences": [rows]}, **postprocess) for rows in bare]
+
+        return in_batches(
+            texts,
+            partial(self.preprocess, **preprocess),
+            translate,
+            batch_tokens=BATCH_TOKENS // (settings.num_beams or 1),
+            pad_token_id=settings.pad_token_id,
+            device=self.model.device,
+        )
 
     def save_pretrained(self, save_directory: str | PathLike[str], **kwargs: object) -> None:
         """Save model and tokenizer; what a folder needs as a pipeline is the model's to write."""
@@ -138,7 +167,7 @@ class TranslationPipeline(Pipeline):
             self._check_names(generation)
         preprocess: dict[str, object] = {}
         if truncation is not None:
-            preprocess["truncation"] = _truncates(truncation)
+            preprocess["truncation"] = cuts_long_text(truncation)
         if src_lang is not None or tgt_lang is not None:
             src_lang = src_lang or self._preprocess_params.get("src_lang")
             tgt_lang = tgt_lang or self._preprocess_params.get("tgt_lang")
@@ -149,7 +178,9 @@ class TranslationPipeline(Pipeline):
         return preprocess, generation, postprocess
 
     def _check_names(self, generation: dict[str, object]) -> None:
-        unknown = sorted(generation.keys() - self._generation_arguments())
+        # Those of `generate` itself are looked up where they matter: that takes a while.
+        unknown = generation.keys() - vars(self.model.generation_config).keys()
+        unknown = sorted(unknown and unknown - self._generation_arguments())
         if unknown:
             raise TypeError(
                 f"unknown argument {unknown[0]!r}: neither TranslationPipeline nor "
@@ -256,12 +287,6 @@ class TranslationPipeline(Pipeline):
             return [{"translation_token_ids": ids} for ids in sequences]
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         return [{"translation_text": self.tokenizer.decode(ids, **options)} for ids in sequences]
-
-
-def _truncates(truncation: bool | str) -> bool:
-    if truncation not in _CUT + _REFUSE:
-        raise ValueError(f"truncation={truncation!r} is not one of {_CUT + _REFUSE}")
-    return truncation in _CUT
 
 
 def _languages(task: str) -> dict[str, str]:

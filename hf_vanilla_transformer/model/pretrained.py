@@ -14,6 +14,7 @@ from .attention import MultiHeadAttention
 from .compat import TIES_BY_TABLE
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fast_dropout import FastDropout
+from .generation_settings import check_generation_file, check_ids
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
@@ -56,19 +57,22 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
 
         Raises:
             ValueError: `use_safetensors=False` asks for a pickle, the weights lie outside the
-                folder or are of other shapes than the config says, or the config asks for more
-                memory than there is.
+                folder or are of other shapes than the config says, the config asks for more
+                memory than there is, or the generation config would fail in a search.
             OSError: There is no such model, or it has no weights as safetensors.
         """
         if kwargs.pop("use_safetensors", None) is False:
             raise ValueError(f"use_safetensors=False: {NO_PICKLES}")
         name = pretrained_model_name_or_path
+        check_generation_file(name, kwargs)
         try:
-            return super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
+            loaded = super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
         except OSError as error:
             if "safetensors" not in str(error):
                 raise
             raise OSError(f"{name} has no model.safetensors; {NO_PICKLES}") from error
+        check_ids(loaded[0] if isinstance(loaded, tuple) else loaded)
+        return loaded
 
     @classmethod
     def _load_pretrained_model(

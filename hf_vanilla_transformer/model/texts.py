@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from torch.utils.data import Dataset, IterableDataset
 
+# The library's names for both values of `truncation` are taken too.
+_CUT, _REFUSE = (True, "longest_first", "only_first"), (False, "do_not_truncate")
+
 
 class TextDataset(Dataset):
     """A dataset whose items are checked to be text as they are read."""
@@ -51,3 +54,14 @@ def checked(text: object, index: int) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError(f"input {index} is {text!r}: half of a surrogate pair is no text")
     return text
+
+
+def cuts_long_text(truncation: bool | str) -> bool:
+    """Tell whether a text that is too long is cut; if not, it is refused.
+
+    Raises:
+        ValueError: The value says neither.
+    """
+    if truncation not in _CUT + _REFUSE:
+        raise ValueError(f"truncation={truncation!r} is not one of {_CUT + _REFUSE}")
+    return truncation in _CUT

@@ -1,13 +1,14 @@
 """The tokenizer class that travels with a checkpoint."""
 
 import copy
-import json
 from os import PathLike
 from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from .foreign_settings import check_tokenizer_settings
+from .generation_settings import check_search_settings  # noqa: F401
+from .setting_rules import read_object, refusals
 
 TARGET_FILE = "target_tokenizer.json"
 # In tokenizer_config.json: without the target's file, such a folder is not whole.
@@ -106,6 +107,20 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         return self.target._decode(*args, **kwargs)
 
     @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | PathLike[str], *args: object, **kwargs: object
+    ) -> "VanillaTransformerTokenizer":
+        """Load a tokenizer as the library does.
+
+        Raises:
+            ValueError: A file does not hold what it should.
+            OSError: There is no such folder or repository, or a file is missing.
+        """
+        name = pretrained_model_name_or_path
+        with refusals(f"the tokenizer of {name}"):
+            return super().from_pretrained(name, *args, **kwargs)
+
+    @classmethod
     def _from_pretrained(
         cls,
         files: dict[str, str | None],
@@ -113,8 +128,12 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         *args: object,
         **kwargs: object,
     ) -> "VanillaTransformerTokenizer":
-        if settings := files.get("tokenizer_config_file"):
-            check_tokenizer_settings(cls, json.loads(Path(settings).read_bytes()))
+        for key in ("tokenizer_config_file", "special_tokens_map_file"):
+            if settings := files.get(key):
+                check_tokenizer_settings(cls, read_object(settings))
+        for file in files.values():  # only now: settings may have named any file
+            if str(file).endswith(".json"):
+                read_object(file)
         target_file = files.pop("target_tokenizer_file", None)
         tokenizer = super()._from_pretrained(files, name, *args, **kwargs)
         if tokenizer.init_kwargs.get(SEPARATE):

@@ -244,7 +244,8 @@ def test_encoder_outputs_and_embeddings_stand_in_for_ids(model, source):
     )
 
 
-def test_memory_is_held_once_per_sentence(model, source):
+def test_memory_is_held_once_per_sentence_in_the_librarys_loop_too(model, source):
+    model.fast = False
     output = model.generate(source, num_beams=4, max_new_tokens=5, return_dict_in_generate=True)
     cache = output[CACHE_KEY]
     assert isinstance(cache, VanillaTransformerCache)

@@ -87,6 +87,110 @@ def test_a_batch_gives_the_texts_of_single_calls(translator, padding_side):
     assert texts_of(translator(texts, batch_size=20)) == singly
 
 
+@pytest.fixture
+def ours(tiny_model, make_talkative, word_tokenizer):
+    return TranslationPipeline(
+        model=make_talkative(tiny_model(), 0.5), tokenizer=word_tokenizer(), extra_decode_length=3
+    )
+
+
+def ragged(number):
+    """Return texts of 1 to 40 words in no order of length, with blanks and repetitions."""
+    texts = [
+        " ".join(f"w{4 + (7 * i + 11 * j) % 90}" for j in range(1 + 17 * i % 40))
+        for i in range(number)
+    ]
+    return [*texts, "", *texts[3:6], " ", texts[0]]
+
+
+def seen_shapes(translator, monkeypatch):
+    """Return a list that collects the shapes of what is given to the model."""
+    seen, generate = [], translator.model.generate
+
+    def spy(input_ids, attention_mask, **inputs):
+        assert attention_mask.any(1).all()
+        seen.append(tuple(input_ids.shape))
+        return generate(input_ids=input_ids, attention_mask=attention_mask, **inputs)
+
+    monkeypatch.setattr(translator.model, "generate", spy)
+    return seen
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"num_beams": 4},
+        {"num_beams": 3, "early_stopping": "never", "gnmt_alpha": 0.6},
+        {"num_beams": 3, "num_return_sequences": 2, "max_new_tokens": 6},
+    ],
+)
+def test_a_list_gives_the_ids_of_single_calls(ours, settings, fast):
+    ours.model.fast = fast
+    texts = ragged(16)
+    singly = [ours(text, return_tensors=True, **settings) for text in texts]
+    results = ours(texts, return_tensors=True, **settings)
+    results = results if "num_return_sequences" in settings else [[result] for result in results]
+    assert len({str(result) for result in singly}) > 8
+    assert len({result[0]["translation_token_ids"].shape for result in singly}) > 2
+    for result, expected in zip(results, singly, strict=True):
+        for found, single in zip(result, expected, strict=True):
+            assert (
+                found["translation_token_ids"].tolist() == single["translation_token_ids"].tolist()
+            )
+
+
+def test_a_list_is_translated_in_batches_of_similar_length(ours, monkeypatch):
+    texts = ragged(180)
+    singly = texts_of(ours(texts, batch_size=1, num_beams=4, max_new_tokens=3))
+    seen = seen_shapes(ours, monkeypatch)
+    assert texts_of(ours(texts, num_beams=4, max_new_tokens=3, num_workers=1)) == singly
+    widths = [width for _, width in seen]
+    assert 1 < len(seen) < 5
+    assert widths == sorted(widths, reverse=True)
+    assert all(4 * rows * width <= 8192 for rows, width in seen)
+    assert all(4 * (rows + 1) * width > 8192 for rows, width in seen[:-1])
+    assert sum(rows for rows, _ in seen) == sum(bool(text.strip()) for text in texts)
+
+
+def test_a_batch_size_is_followed(ours, monkeypatch):
+    texts, widths = TEXTS[:5], [1 + len(text.split()) for text in TEXTS[:5]]
+    seen = seen_shapes(ours, monkeypatch)
+    batches = [(2, max(widths[:2])), (2, max(widths[2:4])), (1, widths[4])]
+    ours(texts, batch_size=2)
+    assert seen == batches
+    made_so = TranslationPipeline(model=ours.model, tokenizer=ours.tokenizer, batch_size=2)
+    made_so(texts)
+    assert seen == batches * 2
+    ours(texts, batch_size=1)
+    assert seen[6:] == [(1, width) for width in widths]
+
+
+def test_a_list_goes_to_other_models_text_by_text(word_tokenizer, monkeypatch):
+    translator = TranslationPipeline(model=build_marian(), tokenizer=word_tokenizer())
+    seen = seen_shapes(translator, monkeypatch)
+    translator(TEXTS, max_new_tokens=2)
+    assert seen == [(1, 1 + len(text.split())) for text in TEXTS]
+
+
+def test_a_list_is_sampled_text_by_text(ours):
+    torch.manual_seed(0)
+    singly = ours(TEXTS, do_sample=True, batch_size=1)
+    torch.manual_seed(0)
+    assert ours(TEXTS, do_sample=True) == singly
+    assert ours(TEXTS) != singly
+
+
+def test_a_stream_is_read_no_further_than_its_batch(ours):
+    read = []
+    results = iter(ours((read.append(text) or text for text in ragged(9)), batch_size=3))
+    assert read == ragged(9)[: len(read)]
+    for number in range(1, 7):
+        next(results)
+        assert len(read) == 3 * ((number + 2) // 3)
+
+
 # https://github.com/huggingface/transformers/issues/43825
 def test_several_sequences_are_nested_in_the_order_of_the_inputs(translator):
     settings = {"num_beams": 3, "num_return_sequences": 2}

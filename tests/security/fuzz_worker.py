@@ -1,23 +1,32 @@
-"""Load model folders, one for each line of standard input, and tell how each load ended.
+"""Load and use model folders, one for each line of standard input, and tell how that ended.
 
 Memory is limited; a connection, and a file opened outside the folder by Python, are told. Files
 that compiled libraries open are not seen here: who runs this watches the files that mutations name.
 """
 
+import contextlib
 import json
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import transformers
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    pipeline,
+)
 
 from hf_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
     VanillaTransformerTokenizer,
 )
+from hf_vanilla_transformer.translating import translate
 
 MEMORY = 1 << 30  # bytes of address space above what the imports have taken
 
@@ -51,38 +60,67 @@ class Watch:
                 self.found.append(f"open {path}")
 
 
-def load(folder: str) -> None:
-    """Load a folder by our classes, by the library's automatic ones, and as a pipeline."""
-    VanillaTransformerTokenizer.from_pretrained(folder)
-    VanillaTransformerForConditionalGeneration.from_pretrained(folder)
-    AutoTokenizer.from_pretrained(folder)
-    AutoModelForSeq2SeqLM.from_pretrained(folder)
-    pipeline("translation", model=folder)
+LOADS = {
+    "tokenizer": VanillaTransformerTokenizer.from_pretrained,
+    "model": VanillaTransformerForConditionalGeneration.from_pretrained,
+    "AutoConfig": AutoConfig.from_pretrained,
+    "AutoTokenizer": AutoTokenizer.from_pretrained,
+    "AutoModelForSeq2SeqLM": AutoModelForSeq2SeqLM.from_pretrained,
+    "pipeline": lambda folder: pipeline("translation", model=folder),
+}
+
+
+def generate(tokenizer: VanillaTransformerTokenizer, model: PreTrainedModel) -> None:
+    """Generate five tokens for each of two texts."""
+    model.generate(**tokenizer(["a b", "c"], padding=True, return_tensors="pt"), max_new_tokens=5)
+
+
+USES = {
+    "generate": lambda loaded: generate(loaded["tokenizer"], loaded["model"]),
+    "translate": lambda loaded: translate(
+        loaded["model"], loaded["tokenizer"], ["a b", "c"], max_new_tokens=5
+    ),
+    "pipeline's call": lambda loaded: loaded["pipeline"]("a b", max_new_tokens=5),
+}
+
+
+class Attempts:
+    """How each way to load a folder, and to use what was loaded, ended."""
+
+    def __init__(self) -> None:
+        self.loaded, self.errors = {}, {}
+
+    def make(self, name: str, action: Callable[[object], object], argument: object) -> None:
+        """Take one step, unless one before it that it needs has failed."""
+        try:
+            self.loaded[name] = action(argument)
+        except Exception as error:
+            place = error.__traceback__
+            while place.tb_next:
+                place = place.tb_next
+            self.errors[name] = {
+                "message": str(error),
+                "is_refusal": isinstance(error, ValueError | OSError),
+                "place": f"{type(error).__name__} {place.tb_frame.f_code.co_filename} "
+                f"{place.tb_lineno}",
+            }
+
+    def make_all(self, folder: str) -> None:
+        """Load a folder in every way and, where all of them succeed, use what was loaded."""
+        for name, load in LOADS.items():
+            self.make(name, load, folder)
+        for name, use in USES.items() if not self.errors else ():
+            self.make(name, use, self.loaded)
 
 
 def outcome(folder: str, watch: Watch) -> dict[str, object]:
-    """Return how a load ended: the error, if there was one, and what it reached for."""
+    """Return the errors of a folder by step, and what was reached for."""
     watch.folder, watch.found = str(Path(folder).resolve()), []
-    error = None
-    try:
-        load(folder)
-    except Exception as raised:
-        error = raised
-    except Reached:
-        pass
-    finally:
-        watch.folder = None
-    place = error and error.__traceback__
-    while place and place.tb_next:
-        place = place.tb_next
-    return {
-        "error": error and type(error).__name__,
-        "message": error and str(error),
-        "is_refusal": isinstance(error, ValueError | TypeError | OSError | KeyError | ImportError),
-        "raised_in": place and place.tb_frame.f_code.co_filename,
-        "line": place and place.tb_lineno,
-        "reached": watch.found,
-    }
+    attempts = Attempts()
+    with contextlib.suppress(Reached):
+        attempts.make_all(folder)
+    watch.folder = None
+    return {"errors": attempts.errors, "reached": watch.found}
 
 
 def main() -> None:
@@ -92,7 +130,7 @@ def main() -> None:
     folders, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not be taken for an answer,
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nor a folder for what somebody typed
-    load(sys.argv[1])  # what is imported late is imported now
+    Attempts().make_all(sys.argv[1])  # what is imported late is imported now
     watch = Watch()
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY,) * 2)

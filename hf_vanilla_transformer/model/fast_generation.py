@@ -1,0 +1,184 @@
+"""Which calls of `generate` the fast search serves, and its results in the library's form."""
+
+import functools
+from collections.abc import Callable
+
+from torch import Tensor
+from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
+from transformers.generation import BaseStreamer, LogitsProcessorList
+from transformers.generation.utils import (
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+)
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import ModelOutput, logging
+
+from .cache import VanillaTransformerCache
+from .compat import CACHE_KEY
+from .fast_model import fast_model
+from .generation import TranslationGenerationMixin
+from .hypotheses import Hypotheses
+from .search import BeamSearch, Search, greedy_search
+from .search_rules import SearchRules, compile_rules
+from .stacks import checked_segments
+
+logger = logging.get_logger(__name__)
+
+# What the decoder is told at each step, and the fast one knows: the rest makes it step aside.
+KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", "cache_position", CACHE_KEY}
+
+
+class FastGenerationMixin(TranslationGenerationMixin):
+    """Greedy and beam search of `generate` on the fast twin of the model, where it can stand in.
+
+    What the fast search does not know (sampling, streamers, own processors or criteria, attentions,
+    other caches) runs in the library's loop, with the same result.
+    """
+
+    def _sample(
+        self,
+        input_ids: Tensor,
+        *,
+        synced_gpus: bool = False,
+        streamer: BaseStreamer | None = None,
+        **kwargs: object,
+    ) -> ModelOutput | Tensor:
+        if not synced_gpus and streamer is None:
+            found = _fast_search(self, input_ids, **kwargs)
+            if found is not None:
+                return found
+        return super()._sample(input_ids, synced_gpus=synced_gpus, streamer=streamer, **kwargs)
+
+    def _beam_search(
+        self, input_ids: Tensor, *, synced_gpus: bool = False, **kwargs: object
+    ) -> ModelOutput | Tensor:
+        found = None if synced_gpus else _fast_search(self, input_ids, **kwargs)
+        if found is not None:
+            return found
+        return super()._beam_search(input_ids, synced_gpus=synced_gpus, **kwargs)
+
+    # The name up to 5.14, and that of 5.24.
+    def _prepare_encoder_decoder_kwargs_for_generation(
+        self, inputs_tensor: Tensor, model_kwargs: dict[str, object], *args: object
+    ) -> dict[str, object]:
+        prepare = super()._prepare_encoder_decoder_kwargs_for_generation
+        return self._encode(prepare, inputs_tensor, model_kwargs, *args)
+
+    def _maybe_prepare_encoder_kwargs_for_generation(
+        self, inputs_tensor: Tensor, model_kwargs: dict[str, object], *args: object
+    ) -> dict[str, object]:
+        prepare = super()._maybe_prepare_encoder_kwargs_for_generation
+        return self._encode(prepare, inputs_tensor, model_kwargs, *args)
+
+    def _encode(
+        self,
+        prepare: Callable[..., dict[str, object]],
+        inputs: Tensor,
+        model_kwargs: dict[str, object],
+        input_name: str,
+        settings: GenerationConfig,
+    ) -> dict[str, object]:
+        """Add what the encoder makes of ids [B, S] to `model_kwargs`."""
+        is_given = model_kwargs.get("encoder_outputs") is not None
+        wants_more = settings.output_attentions or settings.output_hidden_states
+        is_plain = is_given or wants_more or input_name != "input_ids"
+        twin = None if is_plain else fast_model(self)
+        if twin is None:
+            return prepare(inputs, model_kwargs, input_name, settings)
+        mask = checked_segments(model_kwargs.get("attention_mask"), inputs.shape, "attention_mask")
+        outputs = BaseModelOutput(last_hidden_state=twin.encoder(inputs, _padding(mask)))
+        outputs._twin = twin  # so that the search need not look for it again
+        return {**model_kwargs, "encoder_outputs": outputs}
+
+
+def _fast_search(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    **model_kwargs: object,
+) -> ModelOutput | Tensor | None:
+    """Search as `_sample` or `_beam_search` of the library would.
+
+    Returns:
+        What the library returns, without the cache; or None if the call asks for more than the fast
+        search knows.
+    """
+    if not model.fast:
+        return None
+    beams, encoded = generation_config.num_beams, model_kwargs["encoder_outputs"]
+    memory = encoded[0]
+    rules = compile_rules(logits_processor, stopping_criteria, len(memory))
+    obstacle = _obstacle(model, generation_config, model_kwargs, rules)
+    twin = None if obstacle else getattr(encoded, "_twin", None) or fast_model(model)
+    if twin is None:
+        _tell(obstacle or "the model is not plain")
+        return None
+    mask = _padding(model_kwargs.get("attention_mask"))
+    search = Search(
+        step=twin.decoder.step,
+        state=twin.decoder.start(memory, mask, int(rules.limits.max())),
+        prompt=input_ids[::beams],
+        rules=rules,
+        pad_token_id=int(generation_config._pad_token_tensor),
+        keeps_scores=bool(generation_config.output_scores),
+    )
+    if beams == 1:
+        return _output(greedy_search(search), generation_config)
+    penalty, early_stopping = generation_config.length_penalty, generation_config.early_stopping
+    beam_search = BeamSearch(search, beams, penalty, early_stopping)
+    return _output(beam_search.run(generation_config.num_return_sequences), generation_config)
+
+
+@functools.cache
+def _tell(obstacle: str) -> None:
+    """Say once for each reason why the fast search steps aside."""
+    logger.info("generate runs the library's loop: %s", obstacle)
+
+
+def _obstacle(
+    model: PreTrainedModel,
+    settings: GenerationConfig,
+    model_kwargs: dict[str, object],
+    rules: SearchRules | str,
+) -> str | None:
+    """Return what the fast search does not know in a call, or None."""
+    if isinstance(rules, str):
+        return rules
+    names = ("do_sample", "output_attentions", "output_hidden_states", "output_logits")
+    asked = [name for name in (*names, "low_memory") if getattr(settings, name, None)]
+    given = {name for name, value in model_kwargs.items() if value is not None}
+    unknown = [*asked, *sorted(given - KNOWN_ARGUMENTS)]
+    if unknown:
+        return ", ".join(unknown)
+    cache, mask = model_kwargs.get(CACHE_KEY), model_kwargs.get("attention_mask")
+    if type(cache) is not VanillaTransformerCache or cache.past_length():
+        return "another cache, or none"
+    if settings._pad_token_tensor is None:
+        return "no pad_token_id"
+    if mask is not None and not mask.eq(1).any(-1).all():
+        return "a source without a token"
+    vocabulary = model.get_output_embeddings().out_features
+    choices = max(2, 1 + len(rules.ends)) * settings.num_beams
+    if vocabulary - len(set(rules.banned)) - len(rules.ends) < choices:
+        return f"a vocabulary of {vocabulary}"
+    return None
+
+
+def _padding(mask: Tensor | None) -> Tensor | None:
+    """Return a mask [B, S], or None for one that masks nothing."""
+    return None if mask is None or bool(mask.eq(1).all()) else mask
+
+
+def _output(found: Hypotheses, generation_config: GenerationConfig) -> ModelOutput | Tensor:
+    if not generation_config.return_dict_in_generate:
+        return found.sequences
+    if found.scores is None:
+        return GenerateEncoderDecoderOutput(sequences=found.sequences, scores=found.step_scores)
+    return GenerateBeamEncoderDecoderOutput(
+        sequences=found.sequences,
+        sequences_scores=found.scores,
+        scores=found.step_scores,
+        beam_indices=found.beam_indices,
+    )

@@ -1,0 +1,90 @@
+"""Linear maps with 8-bit weights for inference on CPUs, and the copy of a model that uses them."""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+M = TypeVar("M", bound=PreTrainedModel)
+
+
+class Int8Linear(nn.Module):
+    """y = x W^T + b with W in int8, a scale for each output, and x quantised as it comes.
+
+    Source of the scheme: per-channel symmetric weights and per-tensor affine activations, PyTorch's
+    dynamic quantisation. Activations share one scale in a product, so that a translation may depend
+    on its batch-mates.
+
+    Args:
+        linear: The map in floating point.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        weight = linear.weight.detach().float()
+        scales = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny * 256) / 127
+        self.weight = (weight / scales[:, None]).round_().to(torch.int8)
+        self.scales = scales
+        self.bias = None if linear.bias is None else linear.bias.detach().float()
+        self._product = joined_int8([self])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., K] to [..., N]."""
+        return self._product(x)
+
+    def extra_repr(self) -> str:
+        """Return the sizes, as `nn.Linear` shows them."""
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+def joined_int8(linears: Sequence[Int8Linear]) -> Callable[[Tensor], Tensor]:
+    """Return the product of [..., K] by the weights of all `linears`, side by side."""
+    weight = torch.cat([linear.weight for linear in linears])
+    scales = torch.cat([linear.scales for linear in linears])
+    zeros = torch.zeros(len(scales), dtype=torch.long)
+    biases = [
+        torch.zeros(linear.out_features) if linear.bias is None else linear.bias
+        for linear in linears
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch is about to rename what makes such tensors
+        joined = torch._make_per_channel_quantized_tensor(weight, scales, zeros, 0)
+    packed = torch.ops.quantized.linear_prepack(joined, torch.cat(biases))
+    # Without VNNI, products of 8-bit numbers saturate in pairs: activations then get 7 bits.
+    has_vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+    multiply = torch.ops.quantized.linear_dynamic.default
+    return lambda x: multiply(x, packed, not has_vnni)
+
+
+class QuantizationMixin:
+    """`quantize_int8`, and what an int8 model cannot do."""
+
+    def quantize_int8(self: M) -> M:
+        """Return a copy that infers in int8 on a CPU; embeddings and norms stay in float32.
+
+        Raises:
+            ValueError: The model is on another device.
+        """
+        if self.device.type != "cpu":
+            raise ValueError(f"the model is on {self.device}; int8 runs on CPUs: call to('cpu')")
+        quantized = copy.deepcopy(self).float().eval().requires_grad_(False)
+        for module in list(quantized.modules()):
+            for name, child in module.named_children():
+                if type(child) is nn.Linear:
+                    setattr(module, name, Int8Linear(child))
+        return quantized
+
+    def save_pretrained(self, *args: object, **kwargs: object) -> object:
+        """Save as the library does.
+
+        Raises:
+            ValueError: The model is in int8, from which the weights cannot be had back.
+        """
+        if any(isinstance(module, Int8Linear) for module in self.modules()):
+            raise ValueError("an int8 model cannot be saved: save the model that it was made of")
+        return super().save_pretrained(*args, **kwargs)

@@ -1,0 +1,121 @@
+"""A list of texts in batches of similar length, where that changes no translation."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import GenerationConfig, PreTrainedModel
+
+BATCH_TOKENS = 8192  # source tokens times beams, padding included
+WINDOW_TEXTS = 10_000  # whose ids are held at a time
+
+Sources = dict[str, Tensor]
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+MOST_WORKERS = 8
+
+
+def batch_settings(
+    model: PreTrainedModel, generation: dict[str, object]
+) -> GenerationConfig | None:
+    """Return the settings of a search whose results depend on no batch-mate in fp32, else None.
+
+    Our own model promises that; others may have experts that fill up, or attention in blocks. And
+    chance, a limit of time, and tensors or functions as arguments are for the texts of one call.
+    """
+    if model.config.model_type != "vanilla_transformer":
+        return None
+    given = {"generation_config": None, **generation}
+    settings, others = model._prepare_generation_config(given.pop("generation_config"), **given)
+    is_safe = (
+        not others
+        and settings.get_generation_mode() in ("greedy_search", "beam_search")
+        and settings.max_time is None
+        and settings.pad_token_id == model.config.pad_token_id  # which no translation has in it
+    )
+    return settings if is_safe else None
+
+
+def in_batches(
+    texts: Sequence[str],
+    encode: Callable[[str], Sources],
+    translate: Callable[[Sources], Iterable[Result]],
+    *,
+    batch_tokens: int,
+    pad_token_id: int,
+    device: torch.device,
+) -> list[Result]:
+    """Translate in batches, longest source first, and return the results in the order of the texts.
+
+    Args:
+        texts: As many as one likes: they are sorted, and held as ids, window by window.
+        encode: Makes of a text its `input_ids` and `attention_mask` [1, S].
+        translate: Makes of `input_ids` and `attention_mask` [B, S] the results of B texts.
+        batch_tokens: Budget of a batch, padding included; a text that exceeds it stands alone.
+        pad_token_id: What fills up `input_ids`.
+        device: Where the model is.
+    """
+    results: list[Result] = []
+    for start in range(0, len(texts), WINDOW_TEXTS):
+        sources = [encode(text) for text in texts[start : start + WINDOW_TEXTS]]
+        lengths = [source["input_ids"].shape[1] for source in sources]
+        batches = list(_longest_first(lengths, batch_tokens))
+        rows = [_padded([sources[index] for index in batch], pad_token_id) for batch in batches]
+        found: dict[int, Result] = {}
+        for batch, translated in zip(batches, on_all_cores(translate, rows, device), strict=True):
+            found.update(zip(batch, translated, strict=True))
+        results += [found[index] for index in range(len(sources))]
+    return results
+
+
+def on_all_cores(
+    work: Callable[[Batch], Result], batches: Sequence[Batch], device: torch.device
+) -> Iterator[Result]:
+    """Yield what `work` makes of each batch, in order, several at a time on a CPU.
+
+    The small products of decoding gain little from PyTorch's threads, which wait for each other;
+    batches gain nearly in full. So as many batches as PyTorch has threads (at most 8) are at work,
+    each with its share of the threads and without gradients. With one thread, one batch or another
+    device they come one after the other.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(batches), MOST_WORKERS) if device.type == "cpu" else 1
+    if workers < 2:
+        yield from map(work, batches)
+        return
+    torch.set_num_threads(threads // workers)
+    executor = ThreadPoolExecutor(workers)
+    try:
+        yield from executor.map(torch.no_grad()(work), batches)
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+def without_padding(sequences: Tensor, pad_token_id: int) -> Tensor:
+    """Cut the columns off sequences [n, T] that only longer batch-mates needed."""
+    used = sequences.ne(pad_token_id).any(0).nonzero()
+    return sequences[:, : int(used.max()) + 1] if len(used) else sequences
+
+
+def _longest_first(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Cut indices into batches of at most `batch_tokens`, padding included."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    start = 0
+    while start < len(order):
+        rows = max(1, batch_tokens // max(1, lengths[order[start]]))
+        yield order[start : start + rows]
+        start += rows
+
+
+def _padded(sources: Sequence[Sources], pad_token_id: int) -> Sources:
+    """Join sources [1, S] to one batch [B, S], padded on the right."""
+    fillers = {"input_ids": pad_token_id, "attention_mask": 0}
+    return {
+        name: pad_sequence([source[name][0] for source in sources], True, filler)
+        for name, filler in fillers.items()
+    }

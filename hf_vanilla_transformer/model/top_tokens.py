@@ -1,0 +1,117 @@
+"""The likeliest next tokens: the highest of many logits first, and one normalisation for them.
+
+The plain twin is `log_softmax` over the vocabulary, then `topk` over all hypotheses of a sentence.
+"""
+
+import torch
+from torch import Tensor
+
+from .search_rules import SearchRules
+
+NEVER = -1.0e9  # the score of what does not exist, as in the library
+BLOCK = 64  # neighbouring logits that are looked at as one
+FEWEST = 2048  # logits from which blocks are worth it
+
+
+def highest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the `count` highest of logits [R, V] in falling order, and their indices [R, count].
+
+    A value among the highest stands in one of the blocks with the highest maxima.
+    """
+    blocks = logits.shape[1] // BLOCK
+    if logits.shape[1] < FEWEST or blocks < count or logits.device.type != "cpu":
+        return logits.topk(count)
+    body, tail = logits[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)), blocks * BLOCK
+    chosen = body.amax(-1).topk(count).indices  # [R, count]
+    candidates = body.gather(1, chosen[..., None].expand(-1, -1, BLOCK)).flatten(1)
+    values, places = torch.cat((candidates, logits[:, tail:]), 1).topk(count)
+    is_tail = places.ge(count * BLOCK)
+    block = chosen.gather(1, torch.where(is_tail, 0, places // BLOCK))
+    indices = torch.where(is_tail, places - count * BLOCK + tail, block * BLOCK + places % BLOCK)
+    return values, indices
+
+
+def log_normalizer(logits: Tensor) -> Tensor:
+    """Return the log-sum-exp [R, 1] of float32 logits [R, V], which are overwritten."""
+    peak = logits.amax(-1, keepdim=True)
+    # The highest probability is at least 1/V: its logarithm is safe.
+    return peak - torch.softmax(logits, -1, out=logits).amax(-1, keepdim=True).log()
+
+
+def top_token(
+    logits: Tensor, rules: SearchRules, length: int, keeps_scores: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return the likeliest token [B] of logits [B, V], and the processed logits if they are kept.
+
+    Args:
+        logits: Overwritten.
+        rules: What may be generated.
+        length: Of the hypotheses with the new token.
+        keeps_scores: Whether to return processed logits.
+    """
+    scores = _restricted(logits.float(), rules, length)
+    return highest(scores, 1)[1][:, 0], scores if keeps_scores else None
+
+
+def top_continuations(
+    logits: Tensor, running: Tensor, rules: SearchRules, length: int, count: int, keeps_scores: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Find the best continuations of each sentence.
+
+    Args:
+        logits: [B*n, V], overwritten.
+        running: Log-probability [B, n] of each hypothesis.
+        rules: What may be generated.
+        length: Of the hypotheses with the new token.
+        count: Continuations of a sentence.
+        keeps_scores: Whether to return processed log-probabilities.
+
+    Returns:
+        Log-probabilities [B, count] in falling order, tokens, the hypotheses that they continue,
+        and the processed log-probabilities [B*n, V] if they are kept.
+    """
+    logits, kept = logits.float(), None
+    if keeps_scores:
+        kept = _restricted(logits.log_softmax(-1), rules, length)
+        values, tokens = highest(kept, count)
+    else:
+        values, tokens = _top_log_probs(logits, rules, length, count)
+    values = values.clamp(min=NEVER).unflatten(0, running.shape) + running[..., None]
+    scores, places = values.flatten(1).topk(count)
+    tokens = tokens.unflatten(0, running.shape).flatten(1).gather(1, places)
+    return scores, tokens, places // count, kept
+
+
+def _top_log_probs(
+    logits: Tensor, rules: SearchRules, length: int, count: int
+) -> tuple[Tensor, Tensor]:
+    banned = rules.banned_at(length)
+    held = logits[:, banned]
+    logits[:, banned] = -torch.inf
+    values, tokens = highest(logits, count)
+    logits[:, banned] = held  # what is banned has its share of the probability
+    values = values - log_normalizer(logits)
+    forced = rules.forced_at(length)
+    if forced is not None:
+        token, rows = forced[0], _rows(forced[1], len(logits))
+        certain = torch.full_like(values, NEVER)
+        certain[:, 0] = 0.0
+        values = torch.where(rows, certain, values)
+        tokens = torch.where(rows, token, tokens)
+    return values, tokens
+
+
+def _restricted(scores: Tensor, rules: SearchRules, length: int) -> Tensor:
+    """Set scores [R, V] of what must not be generated to minus infinity, in place."""
+    scores[:, rules.banned_at(length)] = -torch.inf
+    forced = rules.forced_at(length)
+    if forced is not None:
+        token, rows = forced[0], _rows(forced[1], len(scores))
+        scores.masked_fill_(rows, -torch.inf)
+        scores[:, token] = torch.where(rows[:, 0], 0.0, scores[:, token])
+    return scores
+
+
+def _rows(sentences: Tensor, rows: int) -> Tensor:
+    """Turn truth values of sentences [B] into those of rows [R, 1]."""
+    return sentences.repeat_interleave(rows // len(sentences))[:, None]

@@ -1,0 +1,134 @@
+"""Both searches on a language that uses four words, against every text that it has."""
+
+import itertools
+
+import pytest
+import torch
+
+from hf_vanilla_transformer.model.hypotheses import BeamTrace, Finished
+from hf_vanilla_transformer.model.lengths import GnmtLengthPenalty
+from hf_vanilla_transformer.model.search import BeamSearch, Search, greedy_search
+from hf_vanilla_transformer.model.search_rules import SearchRules
+
+PAD, START, END, WORDS = 0, 1, 2, 100
+SPOKEN = [END, 11, 57, 99]
+LIMIT, SENTENCES = 5, 3
+
+
+class Language:
+    """The next word depends on the sentence and on the two words before it."""
+
+    def __init__(self, seed):
+        generator = torch.Generator().manual_seed(seed)
+        self.table = torch.full((SENTENCES, WORDS, WORDS, WORDS), -1e4)
+        shape = (SENTENCES, WORDS, WORDS, len(SPOKEN))
+        self.table[..., SPOKEN] = torch.randn(shape, generator=generator) * 2
+        self.rows = torch.arange(SENTENCES)
+        self.texts = None
+
+    def step(self, token_ids, state):
+        tokens = token_ids.view(len(self.rows), -1)
+        if self.texts is None:
+            self.texts = torch.full((*tokens.shape, 1), START)
+        self.texts = torch.cat((self.texts, tokens[..., None]), -1)
+        return self.table[self.rows[:, None], self.texts[..., -2], self.texts[..., -1]].flatten(
+            0, 1
+        )
+
+    def follow(self, parents):
+        self.texts = self.texts.take_along_dim(parents[..., None], 1)
+
+    def keep(self, kept):
+        self.rows, self.texts = self.rows[kept], self.texts[kept]
+
+    def log_probability(self, sentence, text):
+        before, total = (START, START), 0.0
+        for word in text:
+            total += self.table[sentence][before].log_softmax(-1)[word].item()
+            before = (before[1], word)
+        return total
+
+
+def search_on(language, limits=(LIMIT,) * SENTENCES):
+    rules = SearchRules(torch.tensor(limits), torch.tensor([END]), banned=[PAD])
+    return Search(language.step, language, torch.full((SENTENCES, 1), START), rules, PAD)
+
+
+def texts(limit):
+    """Return every text of at most `limit` words that ends, or has exactly so many words."""
+    for length in range(1, limit + 1):
+        for text in itertools.product(SPOKEN, repeat=length):
+            has_end = text[-1] == END
+            if END not in text[:-1] and (has_end or length == limit):
+                yield text
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, GnmtLengthPenalty(0.6)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_beam_as_wide_as_the_language_finds_the_best_text(seed, penalty):
+    language = Language(seed)
+    limits = (5, 4, 3)  # of decoder tokens, start included
+    found = BeamSearch(search_on(language, limits), 40, penalty, "never").run(2)
+    for row, limit in enumerate(limits):
+        ranked = sorted(
+            (
+                (language.log_probability(row, text) / len(text) ** penalty, text)
+                for text in texts(limit - 1)
+            ),
+            reverse=True,
+        )
+        for place, (score, text) in enumerate(ranked[:2]):
+            sequence = found.sequences[2 * row + place].tolist()
+            assert tuple(sequence[1 : len(text) + 1]) == text
+            assert set(sequence[len(text) + 1 :]) <= {PAD}
+            assert found.scores[2 * row + place].item() == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_takes_the_likeliest_word_each_time(seed):
+    language = Language(seed)
+    found = greedy_search(search_on(language, (9, 9, 4))).sequences
+    for row, limit in enumerate((9, 9, 4)):
+        before, text = (START, START), [START]
+        while len(text) < limit and text[-1] != END:
+            logits = language.table[row][before].clone()
+            logits[PAD] = -torch.inf
+            text.append(logits.argmax().item())
+            before = (before[1], text[-1])
+        assert found[row].tolist() == text + [PAD] * (found.shape[1] - len(text))
+
+
+def test_a_sentence_does_not_depend_on_its_mates():
+    alone = []
+    for row in range(SENTENCES):
+        language = Language(1)
+        language.table = language.table[[row] * SENTENCES]
+        alone.append(BeamSearch(search_on(language, (8, 8, 8)), 3, 1.0, False).run(1))
+    together = BeamSearch(search_on(Language(1), (8, 8, 8)), 3, 1.0, False).run(1)
+    for row, single in enumerate(alone):
+        torch.testing.assert_close(single.scores[0], together.scores[row])
+        length = single.sequences.shape[1]
+        assert torch.equal(single.sequences[0], together.sequences[row, :length])
+
+
+def test_a_hypothesis_is_read_back_through_its_parents():
+    steps = [[[11, 12], [0, 0]], [[21, 22], [1, 0]], [[31, 32], [1, 1]]]
+    trace = BeamTrace(2, [(torch.tensor([0]), torch.tensor([step])) for step in steps])
+    prompt = torch.tensor([[START]])
+    ids, indices = trace.read(torch.tensor([[[2, 0, 99], [1, 1, 98]]]), prompt, PAD)
+    assert ids.tolist() == [[START, 12, 21, 99], [START, 12, 98, PAD]]
+    assert indices.tolist() == [[0, 1, 0], [0, 1, -1]]
+
+
+def test_only_what_has_ended_and_is_better_is_held():
+    finished = Finished(2, 2, torch.device("cpu"))
+    ends = torch.arange(12).view(2, 2, 3)
+    scores = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]])
+    finished.add(scores, torch.tensor([[True, True], [False, True]]), ends)
+    assert finished.scores[0].tolist() == [-1.0, -2.0]
+    assert finished.is_real.tolist() == [[True, True], [True, False]]
+    finished.add(scores + 1.5, torch.tensor([[False, True], [True, True]]), ends + 100)
+    finished.put_away(torch.arange(2))
+    best, places = finished.best(2)
+    assert best.tolist() == [[-0.5, -1.0], [-1.5, -2.5]]
+    assert places[:, 0].tolist() == [[103, 104, 105], [106, 107, 108]]
