@@ -11,7 +11,9 @@ from pathlib import Path
 from transformers.utils import logging as transformers_logging
 
 from hf_vanilla_transformer.command_line import CONFIG, CommandParser
+from hf_vanilla_transformer.commands.benchmark import add_benchmark
 from hf_vanilla_transformer.commands.evaluate import add_evaluate
+from hf_vanilla_transformer.commands.export import add_export
 from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.commands.publish import add_publish
 from hf_vanilla_transformer.commands.score import add_score
@@ -61,8 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = CommandParser(prog=PROGRAM, description="Train, score and use translation models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    adders = (_add_quickstart, _add_train, _add_average)
-    for add in (*adders, add_translate, add_evaluate, add_score, add_publish):
+    adders = (_add_quickstart, _add_train, _add_average, add_translate, add_evaluate, add_score)
+    for add in (*adders, add_publish, add_export, add_benchmark):
         add(commands)
     return parser
 

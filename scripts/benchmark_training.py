@@ -27,6 +27,7 @@ import torch
 from training_contenders import CONTENDERS, Batch, Contender
 from transformers.utils import logging as transformers_logging
 
+from hf_vanilla_transformer.benchmark.measuring import median_ratio
 from hf_vanilla_transformer.data.batching import cut_batches, epoch_batches
 from hf_vanilla_transformer.data.collate import IGNORED_LABEL, collate_pairs
 from hf_vanilla_transformer.data.corpus import read_pairs
@@ -167,11 +168,6 @@ def describe(
         "peak_gflops": {name: round(peak / 1e9) for name, peak in peaks.items()},
         "utilisation": {name: round(medians[name] * work[name] / peaks[name], 2) for name in ours},
     }
-
-
-def median_ratio(ours: list[float], theirs: list[float]) -> float:
-    """Return the median of the ratios of the rounds."""
-    return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
 
 
 def padding(batches: list[Batch]) -> float:

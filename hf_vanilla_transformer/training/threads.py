@@ -47,7 +47,7 @@ def training_threads(
         model(**batch).loss.backward()
         model.zero_grad()
 
-    with fastest_threads(work) if threads is None else _fixed_threads(threads):
+    with fastest_threads(work) if threads is None else fixed_threads(threads):
         yield
 
 
@@ -67,12 +67,12 @@ def fastest_threads(work: Callable[[], object]) -> Iterator[int]:
     numbers = [number for number in (1, 2, 4, 8) if number < most] + [most]
     fastest = min(numbers, key=lambda number: _seconds(work, number)) if most > 1 else 1
     torch.set_num_threads(available)
-    with _fixed_threads(fastest):
+    with fixed_threads(fastest):
         yield fastest
 
 
 @contextmanager
-def _fixed_threads(threads: int) -> Iterator[int]:
+def fixed_threads(threads: int) -> Iterator[int]:
     """Run the block with a number of threads; restore it after."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
