@@ -94,7 +94,7 @@ def held_bytes(model: PreTrainedModel, case: Case, config: VanillaTransformerCon
         raise ValueError("the model did not decode on its fast path")
     return {
         kind: sum(_size(x) for pair in pairs for x in pair)
-        for kind, pairs in (("cross", states[0]._memory), ("self", states[0]._own))
+        for kind, pairs in (("cross", states[0].memory), ("self", [states[0].own]))
     }
 
 

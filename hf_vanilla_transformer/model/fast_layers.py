@@ -11,7 +11,7 @@ from .attention import MultiHeadAttention, sdpa_attention
 from .decoding_state import DecodingState
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .masks import segment_mask, segment_positions
-from .packed_linear import pack
+from .packed_linear import TensorMap, pack
 from .stacks import Decoder, Encoder
 
 
@@ -141,15 +141,18 @@ class FastDecoderLayer:
     """
 
     def __init__(self, layer: DecoderLayer) -> None:
-        self.layer = layer
         own, cross = layer.self_attn, layer.cross_attn
+        self.is_pre_norm = layer.is_pre_norm
         self.self_widths, self.memory_widths = _widths(own), _widths(cross)[1:]
         self.self_qkv = pack(*_projections(own))
         self.self_out = pack(own.out_proj)
+        self.self_norm = _norm(layer.self_attn_layer_norm)
         self.cross_query = pack(cross.q_proj)
         self.memory_kv = pack(cross.k_proj, cross.v_proj)
         self.cross_out = pack(cross.out_proj)
+        self.cross_norm = _norm(layer.cross_attn_layer_norm)
         self.ffn = FastFeedForward(layer.ffn)
+        self.ffn_norm = _norm(layer.ffn_layer_norm)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project memory [B, S, D] to keys [B, S, h*d_k] and values [B, S, h*d_v]."""
@@ -157,15 +160,29 @@ class FastDecoderLayer:
 
     def __call__(self, x: Tensor, state: DecodingState, index: int) -> Tensor:
         """Map the newest position [R, D] to [R, D]."""
-        layer = self.layer
-        y = layer.entering(x, layer.self_attn_layer_norm)
-        y = state.attend_self(index, *self.self_qkv(y).split(self.self_widths, -1))
-        x = layer.leaving(x, self.self_out(y), layer.self_attn_layer_norm)
-        y = layer.entering(x, layer.cross_attn_layer_norm)
-        y = state.attend_memory(index, self.cross_query(y))
-        x = layer.leaving(x, self.cross_out(y), layer.cross_attn_layer_norm)
-        y = self.ffn(layer.entering(x, layer.ffn_layer_norm))
-        return layer.leaving(x, y, layer.ffn_layer_norm)
+
+        def attend_self(y: Tensor) -> Tensor:
+            query, key, value = self.self_qkv(y).split(self.self_widths, -1)
+            return self.self_out(state.attend_self(index, query, key, value))
+
+        def attend_memory(y: Tensor) -> Tensor:
+            return self.cross_out(state.attend_memory(index, self.cross_query(y)))
+
+        x = self._residual(x, attend_self, self.self_norm)
+        x = self._residual(x, attend_memory, self.cross_norm)
+        return self._residual(x, self.ffn, self.ffn_norm)
+
+    def _residual(self, x: Tensor, sublayer: TensorMap, norm: TensorMap) -> Tensor:
+        """Join x with the sub-layer's output, as `ResidualLayer` does."""
+        if self.is_pre_norm:
+            return sublayer(norm(x)).add_(x)
+        return norm(sublayer(x).add_(x))
+
+
+def _norm(norm: nn.LayerNorm) -> TensorMap:
+    """Return a norm without the way through its module."""
+    shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
 
 
 def _projections(attention: MultiHeadAttention) -> tuple[nn.Module, nn.Module, nn.Module]:

@@ -28,51 +28,74 @@ SAMPLES = 16  # weights of each tensor by which a change is noticed that PyTorch
 
 
 class FastModel:
-    """Encoder and decoder on packed weights.
+    """Encoder and decoder on packed weights, and what tells whether these are still the model's.
 
     Args:
         model: The plain twin, whose parts are plain as well.
+        tensors: Its weights.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, tensors: list[Tensor]) -> None:
         self.encoder = FastEncoder(model.get_encoder())
         self.decoder = FastDecoder(model.get_decoder(), model.get_output_embeddings())
+        self._identity = _identity(tensors)
+        # Elsewhere than on a CPU the live weights are used, and there is nothing to compare.
+        is_copy = tensors[0].device.type == "cpu"
+        self._places = [_some_of(tensor) for tensor in tensors if tensor.dtype is not torch.int8]
+        self._samples = torch.cat(self._places) if is_copy else None
+
+    def is_current(self, tensors: list[Tensor]) -> bool:
+        """Tell whether the model's weights are still those that were packed."""
+        if self._identity != _identity(tensors):
+            return False
+        return self._samples is None or torch.equal(torch.cat(self._places), self._samples)
 
 
-_made: "weakref.WeakKeyDictionary[PreTrainedModel, tuple[list[object], Tensor, FastModel]]" = (
-    weakref.WeakKeyDictionary()
-)
+_made: "weakref.WeakKeyDictionary[PreTrainedModel, FastModel]" = weakref.WeakKeyDictionary()
 
 
 def fast_model(model: PreTrainedModel) -> FastModel | None:
     """Return the fast twin of a model as it is now, or None if it has none.
 
-    It has one if it only infers, in float32, bfloat16 or int8, and consists of its own parts, with
-    no hook, adapter or compiled piece among them.
+    It has one if it only infers, in float32, half precision or int8, and consists of its own parts,
+    with no hook, adapter or compiled piece among them.
     """
-    if not model.fast or model.training or torch.is_grad_enabled() or not _is_plain(model):
+    if not model.fast or model.training or torch.is_grad_enabled():
         return None
-    identity, samples = _fingerprint(model)
-    made = _made.get(model)
-    if made is None or made[0] != identity or not torch.equal(made[1], samples):
-        made = _made[model] = identity, samples, FastModel(model)
-    return made[2]
+    pieces = _pieces(model)
+    tensors = [tensor for piece in pieces for tensor in _weights(piece)]
+    if not _is_plain(model, pieces, tensors):
+        return None
+    twin = _made.get(model)
+    if twin is None or not twin.is_current(tensors):
+        twin = _made[model] = FastModel(model, tensors)
+    return twin
 
 
-def _is_plain(model: PreTrainedModel) -> bool:
-    device, dtype = model.device, model.dtype
-    if torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling():
+def _pieces(model: PreTrainedModel) -> list[nn.Module]:
+    """Return every module of encoder, decoder and projection."""
+    left = [model.get_encoder(), model.get_decoder(), model.get_output_embeddings()]
+    pieces = []
+    while left:
+        pieces.append(left.pop())
+        left += [piece for piece in pieces[-1]._modules.values() if piece is not None]
+    return pieces
+
+
+def _weights(piece: nn.Module) -> list[Tensor]:
+    own = [parameter for parameter in piece._parameters.values() if parameter is not None]
+    return [*own, piece.weight] if type(piece) is Int8Linear else own
+
+
+def _is_plain(model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Tensor]) -> bool:
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(model.device.type):
         return False
-    if dtype not in KNOWN_TYPES or any(map(_is_foreign, (model, model.base_model))):
-        return False
-    pieces = [piece for part in _parts(model) for piece in part.modules()]
     if any(type(piece) not in KNOWN_PARTS or _is_wrapped(piece) for piece in pieces):
         return False
-    return all((p.device, p.dtype) == (device, dtype) for p in model.parameters())
-
-
-def _parts(model: PreTrainedModel) -> tuple[nn.Module, nn.Module, nn.Module]:
-    return model.get_encoder(), model.get_decoder(), model.get_output_embeddings()
+    if any(map(_is_foreign, (model, model.base_model))):
+        return False
+    kinds = {(tensor.device, tensor.dtype) for tensor in tensors if tensor.dtype is not torch.int8}
+    return len(kinds) == 1 and kinds.pop()[1] in KNOWN_TYPES
 
 
 def _is_foreign(model: PreTrainedModel) -> bool:
@@ -80,24 +103,19 @@ def _is_foreign(model: PreTrainedModel) -> bool:
 
 
 def _is_wrapped(part: nn.Module) -> bool:
-    is_replaced = "forward" in vars(part) or part._compiled_call_impl is not None
+    is_replaced = "forward" in part.__dict__ or part._compiled_call_impl is not None
     return bool(is_replaced or part._forward_hooks or part._forward_pre_hooks)
 
 
-def _fingerprint(model: PreTrainedModel) -> tuple[list[object], Tensor]:
-    """Return what tells whether weights are still the ones that a fast twin was made of."""
-    tensors = [tensor for part in _parts(model) for tensor in _weights(part)]
-    identity = [
-        # Tensors of inference mode do not count their changes.
+def _identity(tensors: list[Tensor]) -> list[tuple[int, int, int | None]]:
+    # Tensors of inference mode do not count their changes.
+    return [
         (id(tensor), tensor.data_ptr(), None if tensor.is_inference() else tensor._version)
         for tensor in tensors
     ]
-    if tensors[0].device.type != "cpu":  # there the live weights are used
-        return identity, torch.empty(0)
-    flat = [tensor.detach().reshape(-1) for tensor in tensors]
-    return identity, torch.cat([row[:: len(row) // SAMPLES + 1].float() for row in flat])
 
 
-def _weights(part: nn.Module) -> list[Tensor]:
-    quantized = [piece.weight for piece in part.modules() if isinstance(piece, Int8Linear)]
-    return [*part.parameters(), *quantized]
+def _some_of(tensor: Tensor) -> Tensor:
+    """Return a view of a few elements of a tensor."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: len(flat) // SAMPLES + 1]

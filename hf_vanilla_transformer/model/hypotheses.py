@@ -7,6 +7,8 @@ from torch import Tensor
 
 from .top_tokens import NEVER
 
+TOKEN_BITS, PARENT_BITS = 32, 12  # of the number of an end; the step has the bits above
+
 
 @dataclasses.dataclass
 class Hypotheses:
@@ -42,7 +44,7 @@ class BeamTrace:
         """Return ids [B*m, T] and beam indices [B*m, T - T0] of hypotheses.
 
         Args:
-            ends: The step, parent and token [B, m, 3] in which each of them ends.
+            ends: The numbers [B, m] of their ends.
             prompt: First tokens [B, T0].
             pad_token_id: What fills rows up.
         """
@@ -50,7 +52,7 @@ class BeamTrace:
         ids, indices = [], []
         for row, found in enumerate(ends.tolist()):
             for end in found:
-                tokens, parents = _read_back(steps, row, *end)
+                tokens, parents = _read_back(steps, row, end)
                 ids.append(tokens)
                 indices.append([row * self.beams + parent for parent in parents])
         prompts = prompt.repeat_interleave(ends.shape[1], 0)
@@ -58,16 +60,17 @@ class BeamTrace:
         return torch.cat((prompts, padded), 1), prompts.new_tensor(_filled(indices, -1)).int()
 
 
+def end_number(step: int, parents: Tensor, tokens: Tensor) -> Tensor:
+    """Return numbers that stand for a step, and a parent and a token of any shape."""
+    return tokens + (parents << TOKEN_BITS) + (step << TOKEN_BITS + PARENT_BITS)
+
+
 def _read_back(
-    steps: list[dict[int, tuple[list[int], list[int]]]],
-    row: int,
-    last: int,
-    parent: int,
-    token: int,
+    steps: list[dict[int, list[list[int]]]], row: int, end: int
 ) -> tuple[list[int], list[int]]:
     """Return the tokens of a hypothesis, and the hypothesis that each was added to."""
-    ids, parents = [token], [parent]
-    for step in reversed(steps[:last]):
+    ids, parents = [end % 2**TOKEN_BITS], [(end >> TOKEN_BITS) % 2**PARENT_BITS]
+    for step in reversed(steps[: end >> TOKEN_BITS + PARENT_BITS]):
         tokens, origins = step[row]
         ids.append(tokens[parents[-1]])
         parents.append(origins[parents[-1]])
@@ -91,7 +94,7 @@ class Finished:
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
         self.scores = torch.full((sentences, beams), NEVER, device=device)
         self.is_real = torch.zeros((sentences, beams), dtype=torch.bool, device=device)
-        self.ends = torch.zeros((sentences, beams, 3), dtype=torch.long, device=device)
+        self.ends = torch.zeros((sentences, beams), dtype=torch.long, device=device)
         self._all = self.scores.clone(), self.ends.clone()
 
     def add(self, scores: Tensor, is_real: Tensor, ends: Tensor) -> None:
@@ -100,13 +103,13 @@ class Finished:
         Args:
             scores: What ranks hypotheses [b, n] of the sentences that are left.
             is_real: Which of them have ended.
-            ends: Their last step, parent and token [b, n, 3].
+            ends: The numbers [b, n] of their ends.
         """
         beams = self.scores.shape[1]
         scores = torch.where(is_real, scores, NEVER)
         self.scores, best = torch.cat((self.scores, scores), 1).topk(beams)
         self.is_real = torch.cat((self.is_real, is_real), 1).gather(1, best)
-        self.ends = torch.cat((self.ends, ends), 1).take_along_dim(best[..., None], 1)
+        self.ends = torch.cat((self.ends, ends), 1).gather(1, best)
 
     def worst(self) -> Tensor:
         """Return the score [b, n] that a hypothesis must beat to be held in each place."""
@@ -124,6 +127,6 @@ class Finished:
         )
 
     def best(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return scores [B, m] and ends [B, m, 3] of the best of all sentences."""
+        """Return scores and ends [B, m] of the best of all sentences."""
         scores, ends = self._all
         return scores[:, :count], ends[:, :count]

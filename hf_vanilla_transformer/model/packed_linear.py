@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .quantized_linear import Int8Linear, joined_int8
+from .quantized_linear import Int8Linear, bare, joined_int8
 
-LinearMap = Callable[[Tensor], Tensor]
+TYPICAL_ROWS = 8  # the order for so many rows is the fastest, or nearly, for any number of them
+
+TensorMap = Callable[[Tensor], Tensor]
 
 
-def pack(*linears: nn.Linear | Int8Linear, relu: bool = False) -> LinearMap:
+def pack(*linears: nn.Linear | Int8Linear, relu: bool = False) -> TensorMap:
     """Return a function that maps [N, K] to the outputs of all `linears`, side by side.
 
     Its weights are a copy where the device is a CPU, and the live ones elsewhere.
@@ -45,13 +47,12 @@ def can_pack(dtype: torch.dtype) -> bool:
     return dtype is torch.float32
 
 
-def _pack_for_onednn(linears: Sequence[nn.Linear], relu: bool) -> LinearMap:
+def _pack_for_onednn(linears: Sequence[nn.Linear], relu: bool) -> TensorMap:
     weight = torch.cat([linear.weight.detach() for linear in linears])
-    # Without a batch size: one order serves any number of rows.
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS)
     bias = _joined_bias(linears)
     follow_up = "relu" if relu else "none"
-    multiply = torch.ops.mkldnn._linear_pointwise.default
+    multiply = bare(torch.ops.mkldnn._linear_pointwise.default)
     return lambda x: multiply(x, packed, bias, follow_up, [], "")
 
 

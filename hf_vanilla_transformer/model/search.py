@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .decoding_state import DecodingState
-from .hypotheses import BeamTrace, Finished, Hypotheses
+from .hypotheses import BeamTrace, Finished, Hypotheses, end_number
 from .search_rules import SearchRules
 from .top_tokens import NEVER, top_continuations, top_token
 
@@ -75,9 +75,7 @@ def greedy_search(search: Search) -> Hypotheses:
         length += 1
         tokens, scores = top_token(logits, search.rules, length, search.keeps_scores)
         tokens = torch.where(is_open, tokens, search.pad_token_id)
-        column = rows.new_full((sentences,), search.pad_token_id)
-        column[rows] = tokens
-        columns.append(column)
+        columns.append(_spread(tokens, rows, sentences, search.pad_token_id))
         step_scores.append(scores)
         was_open.append(is_open.any())
         is_open = is_open & ~search.rules.are_ends(tokens, length)
@@ -90,6 +88,13 @@ def greedy_search(search: Search) -> Hypotheses:
     steps = int(torch.stack(was_open).sum())
     sequences = torch.cat((search.prompt, torch.stack(columns[:steps], 1)), 1)
     return Hypotheses(sequences, step_scores=_kept(step_scores[:steps], search))
+
+
+def _spread(tokens: Tensor, rows: Tensor, sentences: int, pad_token_id: int) -> Tensor:
+    """Return the tokens of some rows as those of all sentences [B], padded."""
+    if len(rows) == sentences:
+        return tokens
+    return tokens.new_full((sentences,), pad_token_id).scatter_(0, rows, tokens)
 
 
 class BeamSearch:
@@ -115,6 +120,8 @@ class BeamSearch:
         self.count = max(2, 1 + len(search.rules.ends)) * beams  # if all n end, n others go on
         self.running = torch.zeros((sentences, 1), device=self.rows.device)
         self.is_open = torch.ones_like(self.rows, dtype=torch.bool)
+        # Until something ends there are no books to keep; other devices are not asked.
+        self.has_finished = self.rows.device.type != "cpu"
         self.step_scores: list[Tensor] = []
 
     def run(self, returned: int) -> Hypotheses:
@@ -122,7 +129,7 @@ class BeamSearch:
         search, logits = self.search, self.search.first_logits()
         for length in range(self.start + 1, search.longest + 1):
             tokens, parents = self._extend(logits, length)
-            kept = search.still_open(self.is_open, length)
+            kept = search.still_open(self.is_open, length) if self.has_finished else None
             if kept is not None and not len(kept):
                 break
             if kept is not None and search.drops(kept, self.is_open):
@@ -142,26 +149,30 @@ class BeamSearch:
             logits, self.running, search.rules, length, self.count, search.keeps_scores
         )
         if step_scores is not None:
-            self.step_scores.append(
-                step_scores.repeat_interleave(self.beams if steps == 1 else 1, 0)
-            )
+            rows = self.beams if steps == 1 else 1
+            self.step_scores.append(step_scores.repeat_interleave(rows, 0))
         has_ended = search.rules.are_ends(tokens, length)
-        self._collect(scores, tokens, parents, has_ended, steps)
-        self.running, best = torch.where(has_ended, scores + NEVER, scores).topk(self.beams)
-        tokens, parents = tokens.gather(1, best), parents.gather(1, best)
+        self.has_finished = self.has_finished or bool(has_ended.any())
+        if self.has_finished:
+            self._collect(scores, tokens, parents, has_ended, steps)
+            scores, best = torch.where(has_ended, scores + NEVER, scores).topk(self.beams)
+            tokens, parents = tokens.gather(1, best), parents.gather(1, best)
+        n = slice(0, self.beams)
+        self.running, tokens, parents = scores[:, n], tokens[:, n], parents[:, n]
         self.trace.steps.append((self.rows, torch.stack((tokens, parents), 1)))
-        self.is_open = self.is_open & self._may_improve(steps) & ~has_ended.all(1)
+        if self.has_finished:
+            self.is_open = self.is_open & self._may_improve(steps) & ~has_ended.all(1)
         return tokens, parents
 
     def _collect(
         self, scores: Tensor, tokens: Tensor, parents: Tensor, has_ended: Tensor, steps: int
     ) -> None:
         """Take up those of the best n continuations that have ended."""
-        places = torch.stack((torch.full_like(tokens, steps - 1), parents, tokens), -1)
+        best = slice(0, self.beams)
         self.finished.add(
-            (scores / steps**self.length_penalty)[:, : self.beams],
-            (has_ended & self.is_open[:, None])[:, : self.beams],
-            places[:, : self.beams],
+            scores[:, best] / steps**self.length_penalty,
+            has_ended[:, best] & self.is_open[:, None],
+            end_number(steps - 1, parents[:, best], tokens[:, best]),
         )
 
     def _may_improve(self, steps: int) -> Tensor:

@@ -38,16 +38,19 @@ class SearchRules:
     banned_until: list[tuple[int, list[int]]] = dataclasses.field(default_factory=list)
     forced_first: int | None = None
     forced_last: int | None = None
+    _banned: dict[int, Tensor] = dataclasses.field(default_factory=dict, repr=False)
 
     def keep(self, kept: Tensor) -> None:
         """Drop all sentences but those of the given indices."""
         self.limits = self.limits[kept]
 
-    def banned_at(self, length: int) -> list[int]:
-        """Return the ids that must not make a hypothesis `length` tokens long."""
-        return self.banned + [
-            token for last, ids in self.banned_until if length <= last for token in ids
-        ]
+    def banned_at(self, length: int) -> Tensor:
+        """Return the ids [N] that must not make a hypothesis `length` tokens long."""
+        extra = [ids for last, ids in self.banned_until if length <= last]
+        if len(extra) not in self._banned:  # the shorter the hypothesis the more rules hold
+            ids = sum(extra, self.banned)
+            self._banned[len(extra)] = torch.tensor(ids, dtype=torch.long, device=self.ends.device)
+        return self._banned[len(extra)]
 
     def are_ends(self, token_ids: Tensor, length: int) -> Tensor:
         """Tell which of the newest ids [B] or [B, n] end hypotheses of `length` tokens."""

@@ -9,7 +9,8 @@ from torch import Tensor
 from .search_rules import SearchRules
 
 NEVER = -1.0e9  # the score of what does not exist, as in the library
-BLOCK = 64  # neighbouring logits that are looked at as one
+BLOCK = 64  # neighbouring logits that are looked at as one, a power of 2
+SHIFT = BLOCK.bit_length() - 1
 FEWEST = 2048  # logits from which blocks are worth it
 
 
@@ -18,17 +19,18 @@ def highest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     A value among the highest stands in one of the blocks with the highest maxima.
     """
-    blocks = logits.shape[1] // BLOCK
-    if logits.shape[1] < FEWEST or blocks < count or logits.device.type != "cpu":
+    size = logits.shape[1]
+    blocks = size >> SHIFT
+    if size < FEWEST or blocks < count or logits.device.type != "cpu":
         return logits.topk(count)
-    body, tail = logits[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)), blocks * BLOCK
+    body, tail = logits[:, : blocks << SHIFT].unflatten(1, (blocks, BLOCK)), blocks << SHIFT
     chosen = body.amax(-1).topk(count).indices  # [R, count]
     candidates = body.gather(1, chosen[..., None].expand(-1, -1, BLOCK)).flatten(1)
-    values, places = torch.cat((candidates, logits[:, tail:]), 1).topk(count)
-    is_tail = places.ge(count * BLOCK)
-    block = chosen.gather(1, torch.where(is_tail, 0, places // BLOCK))
-    indices = torch.where(is_tail, places - count * BLOCK + tail, block * BLOCK + places % BLOCK)
-    return values, indices
+    if tail < size:
+        candidates = torch.cat((candidates, logits[:, tail:]), 1)
+        chosen = torch.cat((chosen, chosen.new_full((len(chosen), 1), blocks)), 1)
+    values, places = candidates.topk(count)
+    return values, (chosen.gather(1, places >> SHIFT) << SHIFT) + (places & BLOCK - 1)
 
 
 def log_normalizer(logits: Tensor) -> Tensor:
@@ -50,7 +52,8 @@ def top_token(
         keeps_scores: Whether to return processed logits.
     """
     scores = _restricted(logits.float(), rules, length)
-    return highest(scores, 1)[1][:, 0], scores if keeps_scores else None
+    tokens = scores.argmax(-1) if len(scores) == 1 else highest(scores, 1)[1][:, 0]
+    return tokens, scores if keeps_scores else None
 
 
 def top_continuations(
@@ -86,10 +89,9 @@ def _top_log_probs(
     logits: Tensor, rules: SearchRules, length: int, count: int
 ) -> tuple[Tensor, Tensor]:
     banned = rules.banned_at(length)
-    held = logits[:, banned]
-    logits[:, banned] = -torch.inf
-    values, tokens = highest(logits, count)
-    logits[:, banned] = held  # what is banned has its share of the probability
+    held = logits.index_select(1, banned)
+    values, tokens = highest(logits.index_fill_(1, banned, -torch.inf), count)
+    logits.index_copy_(1, banned, held)  # what is banned has its share of the probability
     values = values - log_normalizer(logits)
     forced = rules.forced_at(length)
     if forced is not None:
@@ -103,7 +105,7 @@ def _top_log_probs(
 
 def _restricted(scores: Tensor, rules: SearchRules, length: int) -> Tensor:
     """Set scores [R, V] of what must not be generated to minus infinity, in place."""
-    scores[:, rules.banned_at(length)] = -torch.inf
+    scores.index_fill_(1, rules.banned_at(length), -torch.inf)
     forced = rules.forced_at(length)
     if forced is not None:
         token, rows = forced[0], _rows(forced[1], len(scores))

@@ -45,7 +45,7 @@ def test_ours_fills_what_the_formula_says_and_has_room_to_spare(name, case, cont
     assert formula["self"] <= held["self"]
     with memory._states_of(model) as states:
         memory.generate(model, draw_sources(case, config), case)
-    written = [x[:, :, : states[0]._slots] for pair in states[0]._own for x in pair]
+    written = [x[..., : states[0]._slots, :] for x in states[0].own]
     assert sum(x.numel() * x.element_size() for x in written) == formula["self"]
 
 

@@ -32,7 +32,7 @@ def test_the_source_is_held_once_for_all_hypotheses():
     step(held, 3)
     held.follow(torch.zeros(3, BEAMS, dtype=torch.long))
     step(held, 3 * BEAMS)
-    count = sum(keys.numel() + values.numel() for keys, values in held._memory)
+    count = sum(keys.numel() + values.numel() for keys, values in held.memory)
     assert count == 2 * 2 * 3 * SOURCE * HEADS * WIDTH
 
 
@@ -43,7 +43,7 @@ def test_keys_of_the_past_stay_where_they_are():
     for _ in range(8):
         held.follow(torch.randint(0, 1, (3, BEAMS)))
         step(held, 3 * BEAMS)
-        places.add(held._own[0][0].data_ptr())
+        places.add(held.own[0].data_ptr())
     assert len(places) == 1
 
 
@@ -67,4 +67,4 @@ def test_half_precision_is_attended_to_in_float32():
     held.begin(1)
     context = held.attend_memory(0, torch.randn(1, 8).bfloat16())
     assert context.dtype == torch.bfloat16
-    assert held._memory[0][0].dtype == torch.float32
+    assert held.memory[0][0].dtype == torch.float32
