@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import ModelOutput
 
-from hf_vanilla_transformer.data.batching import cut_batches
 from hf_vanilla_transformer.data.collate import collate_sources, pad_rows
 from hf_vanilla_transformer.inference import encode_texts, inference
 from hf_vanilla_transformer.likelihood import token_log_probs
-from hf_vanilla_transformer.model.sorted_batches import BATCH_TOKENS, on_all_cores
+from hf_vanilla_transformer.model.sorted_batches import BATCH_TOKENS, longest_first, on_all_cores
 from hf_vanilla_transformer.scoring import check_texts
 
 # What `generate` returns is settled here, whatever the model's own settings say.
@@ -129,14 +127,14 @@ class Sentences:
         return [row if text.strip() else [] for text, row in zip(texts, rows, strict=True)]
 
     def _cut(self, budget: int) -> list[np.ndarray]:
-        lengths = {i: (len(self._prefixes[i]), len(ids)) for i, ids in self._sources.items()}
-        order = sorted(self._sources, key=lengths.__getitem__, reverse=True)
-        batches: list[np.ndarray] = []
-        for _, group in groupby(order, key=lambda index: lengths[index][0]):
-            indices = np.array(list(group))
-            sizes = [lengths[index][1:] for index in indices]
-            batches += [indices[rows] for rows in cut_batches(range(len(sizes)), sizes, budget)]
-        return batches
+        by_prefix: dict[int, list[int]] = {}
+        for index in self._sources:
+            by_prefix.setdefault(len(self._prefixes[index]), []).append(index)
+        return [
+            np.array(group)[rows]
+            for _, group in sorted(by_prefix.items(), reverse=True)
+            for rows in longest_first([len(self._sources[index]) for index in group], budget)
+        ]
 
     def _texts(self, sequences: Tensor) -> list[str]:
         return self._tokenizer.batch_decode(sequences, skip_special_tokens=True)

@@ -16,7 +16,6 @@ from .search_rules import SearchRules
 from .top_tokens import NEVER, top_continuations, top_token
 
 CHECK_EVERY = 8  # steps between two looks at what is finished, on devices that a look would hold up
-FULL = 0.9  # share of open sentences over which dropping the others costs more than it saves
 
 
 @dataclasses.dataclass
@@ -49,19 +48,38 @@ class Search:
             logits = self.step(column, self.state)
         return logits
 
-    def still_open(self, is_open: Tensor, length: int) -> Tensor | None:
-        """Return the indices of the sentences that go on, or None if it is no time to look."""
+    def left(self, is_open: Tensor, length: int) -> Tensor | None:
+        """Drop sentences that are finished, and return the indices of those to go on with.
+
+        Returns:
+            None if nothing is dropped, no index if all are finished.
+        """
         if is_open.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
             return None
-        return is_open.nonzero()[:, 0]
+        count = int(is_open.sum())
+        size = batch_size(count)
+        if count and (self.keeps_scores or size >= len(is_open)):
+            return None
+        kept = is_open.long().argsort(descending=True, stable=True)[:size].sort().values
+        if count:
+            self.state.keep(kept)
+            self.rules.keep(kept)
+        return kept
 
-    def drops(self, kept: Tensor, is_open: Tensor) -> bool:
-        """Drop all sentences but those of the given indices from state and rules, if that pays."""
-        if self.keeps_scores or len(kept) > FULL * len(is_open):
-            return False
-        self.state.keep(kept)
-        self.rules.keep(kept)
-        return True
+
+def batch_size(count: int) -> int:
+    """Return the size of the batch in which `count` sentences go on, finished ones with them."""
+    step = size_step(count)
+    return -(-count // step) * step
+
+
+def size_step(count: int) -> int:
+    """Return what divides the sizes of batches around `count`, so that there are few of them.
+
+    There are four sizes in a doubling: oneDNN keeps code for every size that it has met, which else
+    fills the memory, and each drop costs a copy of what is held.
+    """
+    return 1 << max(0, count.bit_length() - 3)
 
 
 def greedy_search(search: Search) -> Hypotheses:
@@ -79,10 +97,10 @@ def greedy_search(search: Search) -> Hypotheses:
         step_scores.append(scores)
         was_open.append(is_open.any())
         is_open = is_open & ~search.rules.are_ends(tokens, length)
-        kept = search.still_open(is_open, length)
+        kept = search.left(is_open, length)
         if kept is not None and not len(kept):
             break
-        if kept is not None and search.drops(kept, is_open):
+        if kept is not None:
             rows, tokens, is_open = rows[kept], tokens[kept], is_open[kept]
         logits = search.step(tokens, search.state)
     steps = int(torch.stack(was_open).sum())
@@ -129,10 +147,10 @@ class BeamSearch:
         search, logits = self.search, self.search.first_logits()
         for length in range(self.start + 1, search.longest + 1):
             tokens, parents = self._extend(logits, length)
-            kept = search.still_open(self.is_open, length) if self.has_finished else None
+            kept = search.left(self.is_open, length) if self.has_finished else None
             if kept is not None and not len(kept):
                 break
-            if kept is not None and search.drops(kept, self.is_open):
+            if kept is not None:
                 self._keep(kept)
                 tokens, parents = tokens[kept], parents[kept]
             search.state.follow(parents)

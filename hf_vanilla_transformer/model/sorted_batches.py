@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, PreTrainedModel
 
+from .search import size_step
+
 BATCH_TOKENS = 8192  # source tokens times beams, padding included
 WINDOW_TEXTS = 10_000  # whose ids are held at a time
 
@@ -63,7 +65,7 @@ def in_batches(
     for start in range(0, len(texts), WINDOW_TEXTS):
         sources = [encode(text) for text in texts[start : start + WINDOW_TEXTS]]
         lengths = [source["input_ids"].shape[1] for source in sources]
-        batches = list(_longest_first(lengths, batch_tokens))
+        batches = list(longest_first(lengths, batch_tokens))
         rows = [_padded([sources[index] for index in batch], pad_token_id) for batch in batches]
         found: dict[int, Result] = {}
         for batch, translated in zip(batches, on_all_cores(translate, rows, device), strict=True):
@@ -102,14 +104,17 @@ def without_padding(sequences: Tensor, pad_token_id: int) -> Tensor:
     return sequences[:, : int(used.max()) + 1] if len(used) else sequences
 
 
-def _longest_first(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Cut indices into batches of at most `batch_tokens`, padding included."""
+def longest_first(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Cut indices into batches of at most `batch_tokens`, padding included, the longest first.
+
+    Batches have few different sizes (see `size_step`); what exceeds the budget stands alone.
+    """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    start = 0
-    while start < len(order):
-        rows = max(1, batch_tokens // max(1, lengths[order[start]]))
-        yield order[start : start + rows]
-        start += rows
+    while order:
+        rows = max(1, min(batch_tokens // max(1, lengths[order[0]]), len(order)))
+        rows -= rows % size_step(rows)
+        yield order[:rows]
+        del order[:rows]
 
 
 def _padded(sources: Sequence[Sources], pad_token_id: int) -> Sources:

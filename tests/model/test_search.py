@@ -7,7 +7,12 @@ import torch
 
 from hf_vanilla_transformer.model.hypotheses import BeamTrace, Finished, end_number
 from hf_vanilla_transformer.model.lengths import GnmtLengthPenalty
-from hf_vanilla_transformer.model.search import BeamSearch, Search, greedy_search
+from hf_vanilla_transformer.model.search import (
+    BeamSearch,
+    Search,
+    batch_size,
+    greedy_search,
+)
 from hf_vanilla_transformer.model.search_rules import SearchRules
 
 PAD, START, END, WORDS = 0, 1, 2, 100
@@ -109,6 +114,24 @@ def test_a_sentence_does_not_depend_on_its_mates():
         torch.testing.assert_close(single.scores[0], together.scores[row])
         length = single.sequences.shape[1]
         assert torch.equal(single.sequences[0], together.sequences[row, :length])
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_a_finished_sentence_takes_nothing_more_up_while_it_stays(early_stopping):
+    for seed in range(20):
+        found = []
+        for keeps_scores in (True, False):  # nothing is dropped, or all that is finished
+            search = search_on(Language(seed), (12, 12, 12))
+            search.keeps_scores = keeps_scores
+            found.append(BeamSearch(search, 2, 1.0, early_stopping).run(2))
+        torch.testing.assert_close(found[0].scores, found[1].scores)
+        assert torch.equal(found[0].sequences, found[1].sequences)
+
+
+def test_batches_have_four_sizes_in_a_doubling():
+    sizes = [batch_size(count) for count in range(1, 1025)]
+    assert all(count <= size <= max(count, 1.25 * count) for count, size in enumerate(sizes, 1))
+    assert sorted(set(sizes) & set(range(64, 129))) == [64, 80, 96, 112, 128]
 
 
 def test_a_hypothesis_is_read_back_through_its_parents():
