@@ -13,7 +13,6 @@ from transformers.generation.utils import (
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput, logging
 
-from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY
 from .fast_model import fast_model
 from .generation import TranslationGenerationMixin
@@ -153,7 +152,7 @@ def _obstacle(
     if unknown:
         return ", ".join(unknown)
     cache, mask = model_kwargs.get(CACHE_KEY), model_kwargs.get("attention_mask")
-    if type(cache) is not VanillaTransformerCache or cache.past_length():
+    if cache is None or cache is not settings._own_cache:
         return "another cache, or none"
     if settings._pad_token_tensor is None:
         return "no pad_token_id"

@@ -86,7 +86,7 @@ class TranslationGenerationMixin(GenerationMixin):
         )
         if has_own_penalty and kwargs.get("gnmt_alpha") is None:
             prepared.gnmt_alpha = None
-        prepared._length_limits = None
+        prepared._length_limits = prepared._own_cache = None
         prepared._limit_is_given = (
             limit_is_given
             or kwargs.get("max_length") is not None
@@ -192,7 +192,8 @@ class TranslationGenerationMixin(GenerationMixin):
             and generation_config.cache_implementation in GROWING_CACHES
         )
         if is_ours:
-            model_kwargs[CACHE_KEY] = VanillaTransformerCache(self.config.decoder_layers)
+            generation_config._own_cache = VanillaTransformerCache(self.config.decoder_layers)
+            model_kwargs[CACHE_KEY] = generation_config._own_cache
             return
         if generation_config.cache_implementation is not None:
             check_static_cache(self.config)

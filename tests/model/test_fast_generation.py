@@ -17,6 +17,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from hf_vanilla_transformer import PAPER_DECODING
 from hf_vanilla_transformer.model import fast_generation
+from hf_vanilla_transformer.model.cache import VanillaTransformerCache
 from hf_vanilla_transformer.model.compat import CACHE_KEY
 from hf_vanilla_transformer.model.fast_layers import FastDecoder, FastEncoder
 
@@ -148,6 +149,7 @@ class Silence(BaseStreamer):
 
 ASIDE = {
     "sampling": {"do_sample": True},
+    "sampling without filters": {"do_sample": True, "top_k": 0},
     "beam sampling": {"do_sample": True, "num_beams": 2},
     "a streamer": {"streamer": Silence()},
     "attentions": {"output_attentions": True},
@@ -156,6 +158,7 @@ ASIDE = {
     "no cache": {"use_cache": False},
     "a static cache": {"cache_implementation": "static", "num_beams": 2},
     "a cache of the user's": {CACHE_KEY: EncoderDecoderCache(DynamicCache(), DynamicCache())},
+    "a cache of ours": {CACHE_KEY: VanillaTransformerCache(2)},
     "a repetition penalty": {"repetition_penalty": 1.5},
     "n-grams": {"no_repeat_ngram_size": 1, "num_beams": 2},
     "bad words": {"bad_words_ids": [[5, 6]]},

@@ -21,6 +21,14 @@ def by_hand(linear, x):
     return x @ weight.t() + (0 if linear.bias is None else linear.bias)
 
 
+def test_weights_use_all_levels_of_their_output():
+    linear = nn.Linear(32, 20)
+    quantized = Int8Linear(linear)
+    assert quantized.weight.abs().amax(1).tolist() == [127] * 20
+    restored = quantized.weight * quantized.scales[:, None]
+    assert ((restored - linear.weight).abs() <= quantized.scales[:, None] * 0.501).all()
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @torch.no_grad()
 def test_products_are_those_of_the_formula(bias):

@@ -128,6 +128,16 @@ def test_a_finished_sentence_takes_nothing_more_up_while_it_stays(early_stopping
         assert torch.equal(found[0].sequences, found[1].sequences)
 
 
+def test_greedily_finished_sentences_stay_padded_while_they_stay():
+    for seed in range(10):
+        found = []
+        for keeps_scores in (True, False):
+            search = search_on(Language(seed), (12, 3, 12))
+            search.keeps_scores = keeps_scores
+            found.append(greedy_search(search).sequences)
+        assert torch.equal(*found)
+
+
 def test_batches_have_four_sizes_in_a_doubling():
     sizes = [batch_size(count) for count in range(1, 1025)]
     assert all(count <= size <= max(count, 1.25 * count) for count, size in enumerate(sizes, 1))
