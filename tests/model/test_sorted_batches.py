@@ -8,9 +8,11 @@ import torch
 from transformers import GenerationConfig, TextStreamer
 
 from hf_vanilla_transformer.model import sorted_batches
+from hf_vanilla_transformer.model.search import size_step
 from hf_vanilla_transformer.model.sorted_batches import (
     batch_settings,
     in_batches,
+    longest_first,
     on_all_cores,
     without_padding,
 )
@@ -163,3 +165,11 @@ def test_an_error_on_a_core_is_raised_and_ends_the_work():
     finally:
         torch.set_num_threads(before)
     assert len(done) < 10
+
+
+def test_batches_have_few_sizes():
+    lengths = [1 + number % 57 for number in range(5000)]
+    batches = list(longest_first(lengths, 2048))
+    assert sorted(index for batch in batches for index in batch) == list(range(5000))
+    assert all(len(batch) % size_step(len(batch)) == 0 for batch in batches)
+    assert len({len(batch) for batch in batches}) < 25
