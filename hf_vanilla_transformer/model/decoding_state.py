@@ -20,7 +20,6 @@ class DecodingState:
         memory: Keys [B, S, h*d_k] and values [B, S, h*d_v] of the source, for each layer.
         is_real: Whether a source position is no padding [B, S]; None if all are. Every sentence
             must have one.
-        encodings: Position encodings [T, D] of the target.
         num_heads: h.
     """
 
@@ -28,7 +27,6 @@ class DecodingState:
         self,
         memory: Sequence[tuple[Tensor, Tensor]],
         is_real: Tensor | None,
-        encodings: Tensor,
         num_heads: int,
     ) -> None:
         self.num_heads = num_heads
@@ -37,11 +35,10 @@ class DecodingState:
         self._hold_memory([tuple(map(self._by_head, pair)) for pair in memory])
         self._memory_bias = None
         if is_real is not None:
-            bias = torch.zeros(is_real.shape, device=is_real.device)
+            bias = torch.zeros(is_real.shape, dtype=torch.float32, device=is_real.device)
             bias = bias.masked_fill_(~is_real, -torch.inf)[:, None]
             self._memory_bias = self._for_heads(bias)  # [B*h, 1, S]
-        self._encodings = encodings
-        self._length = self._slots = 0
+        self.length = self._slots = 0
         self._hypotheses = 1
         self.own = tuple(  # keys and values [L, B, h, slots, d]
             held.new_empty((len(memory), *held.shape[:2], FIRST_SLOTS, held.shape[3]))
@@ -61,10 +58,6 @@ class DecodingState:
         """Turn [B, L, h*d] into float32 [B, h, L, d]."""
         return x.float().unflatten(-1, (self.num_heads, -1)).transpose(1, 2).contiguous()
 
-    def encoding(self) -> Tensor:
-        """Return the encoding [D] of the newest position."""
-        return self._encodings[self._length]
-
     def begin(self, rows: int) -> None:
         """Make room for the newest token of R hypotheses."""
         count = self._hypotheses = rows // self.sentences
@@ -83,7 +76,7 @@ class DecodingState:
 
     def end(self) -> None:
         """Count the newest token."""
-        self._length += 1
+        self.length += 1
         self._slots += self._hypotheses
 
     def attend_self(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from .stacks import checked_segments
 logger = logging.get_logger(__name__)
 
 # What the decoder is told at each step, and the fast one knows: the rest makes it step aside.
+MOST_BEAMS = 32  # each attends over the slots of all: beyond, moving caches costs less
 KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", "cache_position", CACHE_KEY}
 
 
@@ -108,8 +109,14 @@ def _fast_search(
         return None
     beams, encoded = generation_config.num_beams, model_kwargs["encoder_outputs"]
     memory = encoded[0]
-    rules = compile_rules(logits_processor, stopping_criteria, len(memory))
-    obstacle = _obstacle(model, generation_config, model_kwargs, rules)
+    rules = compile_rules(
+        logits_processor,
+        stopping_criteria,
+        len(memory),
+        max_length=generation_config.max_length,
+        device=input_ids.device,
+    )
+    obstacle = _obstacle(model, input_ids, generation_config, model_kwargs, rules)
     twin = None if obstacle else getattr(encoded, "_twin", None) or fast_model(model)
     if twin is None:
         _tell(obstacle or "the model is not plain")
@@ -117,7 +124,7 @@ def _fast_search(
     mask = _padding(model_kwargs.get("attention_mask"))
     search = Search(
         step=twin.decoder.step,
-        state=twin.decoder.start(memory, mask, int(rules.limits.max())),
+        state=twin.decoder.start(memory, mask),
         prompt=input_ids[::beams],
         rules=rules,
         pad_token_id=int(generation_config._pad_token_tensor),
@@ -138,6 +145,7 @@ def _tell(obstacle: str) -> None:
 
 def _obstacle(
     model: PreTrainedModel,
+    input_ids: Tensor,
     settings: GenerationConfig,
     model_kwargs: dict[str, object],
     rules: SearchRules | str,
@@ -148,21 +156,23 @@ def _obstacle(
     names = ("do_sample", "output_attentions", "output_hidden_states", "output_logits")
     asked = [name for name in (*names, "low_memory") if getattr(settings, name, None)]
     given = {name for name, value in model_kwargs.items() if value is not None}
-    unknown = [*asked, *sorted(given - KNOWN_ARGUMENTS)]
-    if unknown:
+    if unknown := [*asked, *sorted(given - KNOWN_ARGUMENTS)]:
         return ", ".join(unknown)
     cache, mask = model_kwargs.get(CACHE_KEY), model_kwargs.get("attention_mask")
-    if cache is None or cache is not settings._own_cache:
-        return "another cache, or none"
-    if settings._pad_token_tensor is None:
-        return "no pad_token_id"
+    memory, beams = model_kwargs["encoder_outputs"][0], settings.num_beams
+    vocabulary = getattr(model.get_output_embeddings(), "out_features", 0)
+    checks = {
+        "another cache, or none": cache is None or cache is not settings._own_cache,
+        "no pad_token_id": settings._pad_token_tensor is None,
+        "a mask of another shape": mask is not None and mask.shape != memory.shape[:2],
+        "a prompt for each beam": len(input_ids) != beams * len(memory),
+        f"{beams} beams": beams > MOST_BEAMS,
+    }
+    if obstacle := next((name for name, holds in checks.items() if holds), None):
+        return obstacle
     if mask is not None and not mask.eq(1).any(-1).all():
         return "a source without a token"
-    vocabulary = model.get_output_embeddings().out_features
-    choices = max(2, 1 + len(rules.ends)) * settings.num_beams
-    if vocabulary - len(set(rules.banned)) - len(rules.ends) < choices:
-        return f"a vocabulary of {vocabulary}"
-    return None
+    return rules.obstacle(vocabulary, beams)
 
 
 def _padding(mask: Tensor | None) -> Tensor | None:

@@ -12,7 +12,10 @@ from .decoding_state import DecodingState
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .masks import segment_mask, segment_positions
 from .packed_linear import TensorMap, pack
+from .positions import LearnedPositions
 from .stacks import Decoder, Encoder
+
+FIRST_POSITIONS = 128
 
 
 class FastFeedForward:
@@ -104,29 +107,34 @@ class FastDecoder:
         self.decoder = decoder
         self.layers = [FastDecoderLayer(layer) for layer in decoder.layers]
         self.projection = pack(projection)
+        positions = decoder.embed_positions
+        self._encodings = positions.weight if isinstance(positions, LearnedPositions) else None
 
-    def start(self, memory: Tensor, segments: Tensor | None, max_length: int) -> DecodingState:
+    def start(self, memory: Tensor, segments: Tensor | None) -> DecodingState:
         """Prepare to decode.
 
         Args:
             memory: Encoder states [B, S, D].
             segments: Segment ids [B, S] of the source, None for no padding.
-            max_length: The most target positions there will be.
         """
-        decoder, config = self.decoder, self.decoder.config
-        positions = torch.arange(max_length, device=memory.device)
-        encodings = decoder.embed_positions(positions, decoder.embed_tokens.weight.dtype)
         return DecodingState(
             memory=[layer.project_memory(memory) for layer in self.layers],
             is_real=None if segments is None else segments.eq(1),
-            encodings=encodings,
-            num_heads=config.num_heads,
+            num_heads=self.decoder.config.num_heads,
         )
+
+    def _encoding(self, position: int) -> Tensor:
+        """Return the encoding [D] of a position; sinusoids are kept, twice as many when needed."""
+        if self._encodings is None or position >= len(self._encodings):
+            weight = self.decoder.embed_tokens.weight
+            positions = torch.arange(max(FIRST_POSITIONS, 2 * position), device=weight.device)
+            self._encodings = self.decoder.embed_positions(positions, weight.dtype)
+        return self._encodings[position]
 
     def step(self, token_ids: Tensor, state: DecodingState) -> Tensor:
         """Extend each hypothesis by a token id [R] and return logits [R, V] of the next one."""
         state.begin(len(token_ids))
-        x = self.decoder.embed_tokens(token_ids) + state.encoding()
+        x = self.decoder.embed_tokens(token_ids) + self._encoding(state.length)
         for index, layer in enumerate(self.layers):
             x = layer(x, state, index)
         state.end()

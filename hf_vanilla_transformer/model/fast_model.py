@@ -4,7 +4,8 @@ import weakref
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch.nn.modules import module as global_hooks
+from transformers import GenerationMixin, PreTrainedModel
 
 from .attention import CrossAttention, SelfAttention
 from .fast_dropout import FastDropout
@@ -23,8 +24,9 @@ KNOWN_FORWARDS = {
     "VanillaTransformerModel.forward",
     "VanillaTransformerForConditionalGeneration.forward",
 }
+MODELS = __name__.rpartition(".")[0] + ".modeling_vanilla_transformer"
+PREPARE = GenerationMixin.prepare_inputs_for_generation
 KNOWN_TYPES = {torch.float32, torch.bfloat16, torch.float16}
-SAMPLES = 16  # weights of each tensor by which a change is noticed that PyTorch does not count
 
 
 class FastModel:
@@ -32,17 +34,23 @@ class FastModel:
 
     Args:
         model: The plain twin, whose parts are plain as well.
+        pieces: Its modules.
         tensors: Its weights.
     """
 
-    def __init__(self, model: PreTrainedModel, tensors: list[Tensor]) -> None:
+    def __init__(
+        self, model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Tensor]
+    ) -> None:
         self.encoder = FastEncoder(model.get_encoder())
         self.decoder = FastDecoder(model.get_decoder(), model.get_output_embeddings())
         self._identity = _identity(tensors)
         # Elsewhere than on a CPU the live weights are used, and there is nothing to compare.
         is_copy = tensors[0].device.type == "cpu"
-        self._places = [_some_of(tensor) for tensor in tensors if tensor.dtype is not torch.int8]
-        self._samples = torch.cat(self._places) if is_copy else None
+        packed = [
+            tensor for piece in pieces if type(piece) is nn.Linear for tensor in _weights(piece)
+        ]
+        self._places = [_some_of(tensor) for tensor in packed]
+        self._samples = torch.cat(self._places) if is_copy and packed else None
 
     def is_current(self, tensors: list[Tensor]) -> bool:
         """Tell whether the model's weights are still those that were packed."""
@@ -68,7 +76,7 @@ def fast_model(model: PreTrainedModel) -> FastModel | None:
         return None
     twin = _made.get(model)
     if twin is None or not twin.is_current(tensors):
-        twin = _made[model] = FastModel(model, tensors)
+        twin = _made[model] = FastModel(model, pieces, tensors)
     return twin
 
 
@@ -88,18 +96,25 @@ def _weights(piece: nn.Module) -> list[Tensor]:
 
 
 def _is_plain(model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Tensor]) -> bool:
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled(model.device.type):
+    if torch.compiler.is_compiling() or any(map(_is_foreign, (model, model.base_model))):
         return False
     if any(type(piece) not in KNOWN_PARTS or _is_wrapped(piece) for piece in pieces):
         return False
-    if any(map(_is_foreign, (model, model.base_model))):
+    if global_hooks._global_forward_hooks or global_hooks._global_forward_pre_hooks:
         return False
     kinds = {(tensor.device, tensor.dtype) for tensor in tensors if tensor.dtype is not torch.int8}
-    return len(kinds) == 1 and kinds.pop()[1] in KNOWN_TYPES
+    if len(kinds) > 1 or torch.is_autocast_enabled(tensors[0].device.type):
+        return False
+    return kinds.pop()[1] in KNOWN_TYPES
 
 
 def _is_foreign(model: PreTrainedModel) -> bool:
-    return type(model).forward.__qualname__ not in KNOWN_FORWARDS or _is_wrapped(model)
+    """Tell whether a model is of another class than those of this package, or does other things."""
+    kind = type(model)
+    is_ours = kind.forward.__qualname__ in KNOWN_FORWARDS and kind.forward.__module__ == MODELS
+    prepares = getattr(kind, "prepare_inputs_for_generation", PREPARE)
+    is_changed = prepares is not PREPARE or "prepare_inputs_for_generation" in model.__dict__
+    return not is_ours or is_changed or _is_wrapped(model)
 
 
 def _is_wrapped(part: nn.Module) -> bool:
@@ -116,6 +131,6 @@ def _identity(tensors: list[Tensor]) -> list[tuple[int, int, int | None]]:
 
 
 def _some_of(tensor: Tensor) -> Tensor:
-    """Return a view of a few elements of a tensor."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: len(flat) // SAMPLES + 1]
+    """Return a view of a tensor by which a change is noticed that PyTorch does not count."""
+    tensor = tensor.detach()
+    return tensor if tensor.dim() == 1 else tensor[:, 0]

@@ -211,7 +211,9 @@ class TranslationGenerationMixin(GenerationMixin):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
         pad, eos = self.config.pad_token_id, self.config.eos_token_id
         if pad is not None and pad != eos:
-            processors.insert(0, SuppressTokensLogitsProcessor([pad], device=self.device))
+            # An offloaded model says that it is nowhere.
+            device = kwargs.get("device") or self.device
+            processors.insert(0, SuppressTokensLogitsProcessor([pad], device=device))
         limits, forced = generation_config._length_limits, generation_config.forced_eos_token_id
         if limits is not None and forced is not None:
             processors.append(ForcedEndAtLimit(limits, forced))

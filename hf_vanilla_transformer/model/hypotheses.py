@@ -92,7 +92,7 @@ class Finished:
     """
 
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
-        self.scores = torch.full((sentences, beams), NEVER, device=device)
+        self.scores = torch.full((sentences, beams), NEVER, dtype=torch.float32, device=device)
         self.is_real = torch.zeros((sentences, beams), dtype=torch.bool, device=device)
         self.ends = torch.zeros((sentences, beams), dtype=torch.long, device=device)
         self._all = self.scores.clone(), self.ends.clone()

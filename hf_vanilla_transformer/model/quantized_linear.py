@@ -1,6 +1,7 @@
 """Linear maps with 8-bit weights for inference on CPUs, and the copy of a model that uses them."""
 
 import copy
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel
 # For outputs so wide and rows so many, oneDNN's kernel is faster than the usual one.
 WIDE, MANY = 8192, 16
 _ENGINES = set(torch.backends.quantized.supported_engines)
+_engine_lock = threading.Lock()
 
 M = TypeVar("M", bound=PreTrainedModel)
 
@@ -75,12 +77,13 @@ def bare(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _packed(weight: Tensor, bias: Tensor, engine: str) -> torch.ScriptObject:
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = engine if engine in _ENGINES else before
-    try:
-        return torch.ops.quantized.linear_prepack(weight, bias)
-    finally:
-        torch.backends.quantized.engine = before
+    with _engine_lock:  # the engine is one for all threads
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = engine if engine in _ENGINES else before
+        try:
+            return torch.ops.quantized.linear_prepack(weight, bias)
+        finally:
+            torch.backends.quantized.engine = before
 
 
 class QuantizationMixin:
@@ -107,6 +110,34 @@ class QuantizationMixin:
         Raises:
             ValueError: The model is in int8, from which the weights cannot be had back.
         """
-        if any(isinstance(module, Int8Linear) for module in self.modules()):
-            raise ValueError("an int8 model cannot be saved: save the model that it was made of")
+        self._refuse_int8("cannot be saved")
         return super().save_pretrained(*args, **kwargs)
+
+    def state_dict(self, *args: object, **kwargs: object) -> dict[str, object]:
+        """Return the weights as PyTorch does.
+
+        Raises:
+            ValueError: The model is in int8.
+        """
+        self._refuse_int8("cannot be saved")
+        return super().state_dict(*args, **kwargs)
+
+    def train(self: M, mode: bool = True) -> M:
+        """Set the mode as PyTorch does.
+
+        Raises:
+            ValueError: The model is in int8, and is to train.
+        """
+        if mode:
+            self._refuse_int8("does not train")
+        return super().train(mode)
+
+    def _apply(self: M, function: Callable[[Tensor], Tensor], *args: object) -> M:
+        moved = function(torch.zeros(1, dtype=torch.float32))
+        if moved.dtype is not torch.float32 or moved.device.type != "cpu":
+            self._refuse_int8("stays on the CPU and in its types")
+        return super()._apply(function, *args)
+
+    def _refuse_int8(self, what: str) -> None:
+        if any(isinstance(module, Int8Linear) for module in self.modules()):
+            raise ValueError(f"an int8 copy {what}: use the model that it was made of")

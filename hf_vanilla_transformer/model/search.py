@@ -136,7 +136,7 @@ class BeamSearch:
         self.finished = Finished(sentences, beams, self.rows.device)
         self.trace = BeamTrace(beams)
         self.count = max(2, 1 + len(search.rules.ends)) * beams  # if all n end, n others go on
-        self.running = torch.zeros((sentences, 1), device=self.rows.device)
+        self.running = torch.zeros((sentences, 1), dtype=torch.float32, device=self.rows.device)
         self.is_open = torch.ones_like(self.rows, dtype=torch.bool)
         # Until something ends there are no books to keep; other devices are not asked.
         self.has_finished = self.rows.device.type != "cpu"

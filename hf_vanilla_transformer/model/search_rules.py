@@ -68,9 +68,27 @@ class SearchRules:
             return self.forced_last, self.limits.eq(length)
         return None
 
+    def obstacle(self, vocabulary: int, beams: int) -> str | None:
+        """Return what makes these rules none for a search over `vocabulary` tokens, or None."""
+        banned = {*self.banned, *(token for _, ids in self.banned_until for token in ids)}
+        if any(not 0 <= token < vocabulary for token in banned):
+            return "an id outside the vocabulary"
+        if vocabulary - len(set(self.banned)) - len(self.ends) < max(2, 1 + len(self.ends)) * beams:
+            return f"a vocabulary of {vocabulary}"
+        if None not in (self.forced_first, self.forced_last) and int(self.limits.min()) <= 2:
+            return "two forced ids in one place"
+        if not len(self.ends) and int(self.limits.min()) < int(self.limits.max()):
+            return "limits without an end"
+        return None
+
 
 def compile_rules(
-    processors: LogitsProcessorList, criteria: StoppingCriteriaList, sentences: int
+    processors: LogitsProcessorList,
+    criteria: StoppingCriteriaList,
+    sentences: int,
+    *,
+    max_length: int,
+    device: torch.device,
 ) -> SearchRules | str:
     """Turn the library's objects into rules.
 
@@ -78,28 +96,32 @@ def compile_rules(
         processors: Of which only those of plain settings can be rules.
         criteria: Likewise.
         sentences: B.
+        max_length: Of the settings; objects of the user's may say another.
+        device: Of all tensors.
 
     Returns:
         The rules, or the name of an object that is none.
     """
-    rules = SearchRules(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    none = torch.empty(0, dtype=torch.long, device=device)
+    rules = SearchRules(none, none)
+    if criteria.max_length != max_length or len(set(map(type, criteria))) < len(criteria):
+        return "criteria beside those of the settings"
     for part in (*criteria, *processors):
         read = _READERS.get(type(part))
         if read is None or (read is _read_last and len(_ids(part.eos_token_id)) > 1):
             return type(part).__name__
+        if type(part) is ForcedEOSTokenLogitsProcessor and part.max_length != max_length:
+            return "a forced end at another length"
         read(rules, part)
-    if criteria.max_length is None:
-        return "no max_length"
-    limits = [criterion.limits for criterion in criteria if type(criterion) is SourceLengthLimit]
-    device = limits[0].device if limits else rules.ends.device
-    rules.limits = torch.full((sentences,), criteria.max_length, device=device)
-    for limit in limits:
-        rules.limits = rules.limits.minimum(limit)
+    rules.limits = torch.full((sentences,), max_length, device=device)
+    for criterion in criteria:
+        if type(criterion) is SourceLengthLimit:
+            rules.limits = rules.limits.minimum(criterion.limits)
     return rules
 
 
 def _read_end(rules: SearchRules, criterion: EosTokenCriteria) -> None:
-    rules.ends = criterion.eos_token_id.flatten()
+    rules.ends = criterion.eos_token_id.flatten().to(rules.ends.device)
 
 
 def _read_min_length(rules: SearchRules, processor: MinLengthLogitsProcessor) -> None:

@@ -1,5 +1,6 @@
 """A list of texts in batches of similar length, where that changes no translation."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -84,18 +85,44 @@ def on_all_cores(
     each with its share of the threads and without gradients. With one thread, one batch or another
     device they come one after the other.
     """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(batches), MOST_WORKERS) if device.type == "cpu" else 1
-    if workers < 2:
-        yield from map(work, batches)
-        return
-    torch.set_num_threads(threads // workers)
-    executor = ThreadPoolExecutor(workers)
-    try:
-        yield from executor.map(torch.no_grad()(work), batches)
-    finally:
-        executor.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
+    with _threads as threads:
+        is_plain = not (torch.is_autocast_enabled(device.type) or torch.is_inference_mode_enabled())
+        is_alone = device.type != "cpu" or not is_plain  # these modes do not reach other threads
+        workers = 1 if is_alone else min(threads, len(batches), MOST_WORKERS)
+        if workers < 2:
+            yield from map(work, batches)
+            return
+        torch.set_num_threads(threads // workers)
+        executor = ThreadPoolExecutor(workers)
+        try:
+            yield from executor.map(torch.no_grad()(work), batches)
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+class _Threads:
+    """PyTorch's number of threads before the first caller changed it; the last sets it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callers = 0
+        self._number = 0
+
+    def __enter__(self) -> int:
+        with self._lock:
+            if not self._callers:
+                self._number = torch.get_num_threads()
+            self._callers += 1
+            return self._number
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._callers -= 1
+            if not self._callers and torch.get_num_threads() != self._number:
+                torch.set_num_threads(self._number)
+
+
+_threads = _Threads()
 
 
 def without_padding(sequences: Tensor, pad_token_id: int) -> Tensor:

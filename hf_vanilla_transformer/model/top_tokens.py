@@ -33,11 +33,12 @@ def highest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, (chosen.gather(1, places >> SHIFT) << SHIFT) + (places & BLOCK - 1)
 
 
-def log_normalizer(logits: Tensor) -> Tensor:
-    """Return the log-sum-exp [R, 1] of float32 logits [R, V], which are overwritten."""
+def log_probabilities(values: Tensor, logits: Tensor) -> Tensor:
+    """Normalise some values [R, n] of float32 logits [R, V], which are overwritten."""
     peak = logits.amax(-1, keepdim=True)
     # The highest probability is at least 1/V: its logarithm is safe.
-    return peak - torch.softmax(logits, -1, out=logits).amax(-1, keepdim=True).log()
+    best = torch.softmax(logits, -1, out=logits).amax(-1, keepdim=True).log()
+    return (values - peak) + best
 
 
 def top_token(
@@ -92,7 +93,7 @@ def _top_log_probs(
     held = logits.index_select(1, banned)
     values, tokens = highest(logits.index_fill_(1, banned, -torch.inf), count)
     logits.index_copy_(1, banned, held)  # what is banned has its share of the probability
-    values = values - log_normalizer(logits)
+    values = log_probabilities(values, logits)
     forced = rules.forced_at(length)
     if forced is not None:
         token, rows = forced[0], _rows(forced[1], len(logits))

@@ -8,11 +8,14 @@ import torch
 from transformers import (
     DynamicCache,
     EncoderDecoderCache,
+    EosTokenCriteria,
     LogitsProcessorList,
+    MaxLengthCriteria,
     MaxTimeCriteria,
     StoppingCriteriaList,
     TemperatureLogitsWarper,
 )
+from transformers.generation import ForcedEOSTokenLogitsProcessor
 from transformers.generation.streamers import BaseStreamer
 
 from hf_vanilla_transformer import PAPER_DECODING
@@ -20,6 +23,7 @@ from hf_vanilla_transformer.model import fast_generation
 from hf_vanilla_transformer.model.cache import VanillaTransformerCache
 from hf_vanilla_transformer.model.compat import CACHE_KEY
 from hf_vanilla_transformer.model.fast_layers import FastDecoder, FastEncoder
+from hf_vanilla_transformer.model.positions import SinusoidalPositions
 
 END = 3
 SEVERAL_ENDS = {"eos_token_id": [3, 50, 60, 70, 90, 100, 200, 300, 400]}
@@ -164,6 +168,18 @@ ASIDE = {
     "bad words": {"bad_words_ids": [[5, 6]]},
     "a processor": {"logits_processor": LogitsProcessorList([TemperatureLogitsWarper(0.5)])},
     "a criterion": {"stopping_criteria": StoppingCriteriaList([MaxTimeCriteria(60.0)])},
+    "a limit of the user's": {"stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(5)])},
+    "a forced end of the user's": {
+        "logits_processor": LogitsProcessorList([ForcedEOSTokenLogitsProcessor(5, END)])
+    },
+    "an id that there is not": {"suppress_tokens": [-1], "num_beams": 3},
+    "an end that there is not": {"eos_token_id": 9999, "min_new_tokens": 2, "num_beams": 3},
+    "two forced ids in one place": {
+        "forced_bos_token_id": 5,
+        "forced_eos_token_id": END,
+        "max_new_tokens": 1,
+    },
+    "many beams": {"num_beams": 33, "max_new_tokens": 4},
     "a target mask": {
         "decoder_input_ids": torch.tensor([[2, 5], [2, 5], [2, 5], [2, 5]]),
         "decoder_attention_mask": torch.ones(4, 2, dtype=torch.long),
@@ -180,6 +196,48 @@ def test_what_it_does_not_know_runs_in_the_librarys_loop(model, source, log, nam
         patch.setattr(FastDecoder, "step", no_step)
         assert_same(model, source, **ASIDE[name])
     assert len(log()) == (0 if name == "a streamer" else 1)
+
+
+def test_an_end_of_the_users_is_followed(model, source):
+    criteria = StoppingCriteriaList([EosTokenCriteria(torch.tensor([90]))])
+    assert_same(model, source, stopping_criteria=criteria, num_beams=2)
+
+
+def test_limits_of_each_sentence_without_an_end_run_in_the_librarys_loop(model, source, log):
+    model.generation_config.eos_token_id = None
+    fast, plain = (model.generate(source) for model.fast in (True, False))
+    assert torch.equal(fast, plain)
+    assert log() == ["generate runs the library's loop: limits without an end"]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_mask_of_another_shape_is_refused_on_both_paths(model, source, fast):
+    encoded = model.get_encoder()(source, source.ne(0))
+    with pytest.raises(ValueError, match=r"attention_mask has shape \(4, 5\)"):
+        run(model, None, fast, encoder_outputs=encoded, attention_mask=torch.ones(4, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_default_dtype_of_others_changes_nothing(model, source, dtype):
+    expected = run(model, source, num_beams=3).sequences
+    torch.set_default_dtype(dtype)
+    try:
+        assert torch.equal(run(model, source, num_beams=3).sequences, expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_far_limit_costs_nothing_before_it_is_reached(model, source, monkeypatch):
+    counts = []
+    encode = SinusoidalPositions.forward
+    monkeypatch.setattr(
+        SinusoidalPositions,
+        "forward",
+        lambda self, ids, dtype: counts.append(ids.numel()) or encode(self, ids, dtype),
+    )
+    model.get_output_embeddings().weight.data[END] *= 50
+    assert run(model, source, max_new_tokens=100_000).sequences.shape[1] < 400
+    assert max(counts) < 1000
 
 
 def test_a_source_without_a_token_runs_in_the_librarys_loop(model, source, log):

@@ -28,7 +28,7 @@ def test_memory_and_logits_are_those_of_the_model(tiny_model, ragged, fields, pa
     torch.testing.assert_close(memory[is_real], expected[is_real], **CLOSE)
     decoder = FastDecoder(model.get_decoder(), model.lm_head)
     target = torch.randint(4, 100, (3, 20))
-    state = decoder.start(memory, segments, 20)
+    state = decoder.start(memory, segments)
     ours = torch.stack([decoder.step(column, state) for column in target.t()], 1)
     theirs = model(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
     torch.testing.assert_close(ours, theirs, **CLOSE)
@@ -40,7 +40,7 @@ def test_hypotheses_see_their_own_ancestors_alone(tiny_model, ragged):
     model, (source, mask) = tiny_model(), ragged((5, 3, 4))
     memory = model.get_encoder()(source, mask).last_hidden_state
     decoder = FastDecoder(model.get_decoder(), model.lm_head)
-    state = decoder.start(memory, mask, 40)
+    state = decoder.start(memory, mask)
     beams, kept = 3, torch.arange(3)
     texts = torch.randint(4, 100, (3, 1, 2))
     for column in texts[:, 0].t():

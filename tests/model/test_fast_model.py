@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from hf_vanilla_transformer.model import fast_model as module
 from hf_vanilla_transformer.model.fast_model import fast_model
@@ -16,6 +17,10 @@ def double(model):
 
 def double_behind_autograd(model):
     model.lm_head.weight.data.mul_(2.0)
+
+
+def change_a_row_behind_autograd(model):
+    model.lm_head.weight.data[77] *= -9.0
 
 
 def load_other_weights(model):
@@ -42,6 +47,7 @@ def train_a_step(model):
 CHANGES = [
     double,
     double_behind_autograd,
+    change_a_row_behind_autograd,
     load_other_weights,
     swap_projection,
     shift_a_bias,
@@ -143,6 +149,24 @@ def test_there_is_none_with_gradients_or_autocast(tiny_model):
         assert fast_model(model) is None
     with torch.inference_mode():
         assert fast_model(model) is not None
+
+
+@torch.no_grad()
+def test_there_is_none_while_hooks_hold_for_all_modules(tiny_model):
+    model = tiny_model()
+    hook = register_module_forward_hook(lambda *_: None)
+    try:
+        assert fast_model(model) is None
+    finally:
+        hook.remove()
+    assert fast_model(model) is not None
+
+
+@torch.no_grad()
+def test_a_model_that_prepares_its_inputs_itself_has_none(tiny_model):
+    model = tiny_model()
+    model.prepare_inputs_for_generation = lambda *args, **kwargs: {}
+    assert fast_model(model) is None
 
 
 @torch.no_grad()

@@ -81,9 +81,25 @@ def test_fast_and_plain_paths_of_the_copy_agree(reversing_model):
 
 
 def test_the_copy_cannot_be_saved(reversing_model, tmp_path):
-    with pytest.raises(ValueError, match="int8 model cannot be saved"):
+    with pytest.raises(ValueError, match="int8 copy cannot be saved"):
         reversing_model.model.quantize_int8().save_pretrained(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+REFUSED = {
+    "train": lambda model: model.train(),
+    "bfloat16": lambda model: model.bfloat16(),
+    "another device": lambda model: model.to("meta"),
+    "state_dict": lambda model: model.state_dict(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_copy_cannot_do_is_refused(tiny_model, name):
+    quantized = tiny_model().quantize_int8()
+    with pytest.raises(ValueError, match="use the model that it was made of"):
+        REFUSED[name](quantized)
+    assert copy.deepcopy(quantized).eval().to("cpu").generate(torch.tensor([[5, 3]])).shape[0] == 1
 
 
 def test_other_devices_are_refused(tiny_model):

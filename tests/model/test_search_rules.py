@@ -38,11 +38,16 @@ PROCESSORS = {
 }
 
 
+def compiled(processors, criteria=CRITERIA):
+    device = torch.device("cpu")
+    return compile_rules(processors, criteria, 2, max_length=7, device=device)
+
+
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("length", range(2, 7))
 def test_scores_are_what_the_librarys_objects_make_of_them(name, length):
     processors = LogitsProcessorList(PROCESSORS[name])
-    rules = compile_rules(processors, CRITERIA, 2)
+    rules = compiled(processors)
     logits = torch.randn(2, VOCABULARY)
     texts = torch.full((2, length - 1), 4)
     expected = processors(texts, logits.log_softmax(-1)).clamp(min=-1e9).topk(5).values
@@ -62,16 +67,19 @@ def test_scores_are_what_the_librarys_objects_make_of_them(name, length):
         ([TemperatureLogitsWarper(0.5)], CRITERIA, "TemperatureLogitsWarper"),
         ([], [*CRITERIA, MaxTimeCriteria(1.0)], "MaxTimeCriteria"),
         ([ForcedEOSTokenLogitsProcessor(7, [3, 9])], CRITERIA, "ForcedEOSTokenLogitsProcessor"),
-        ([], [EosTokenCriteria(3)], "no max_length"),
+        ([], [EosTokenCriteria(3)], "criteria beside those of the settings"),
+        ([], [*CRITERIA, EosTokenCriteria(8)], "criteria beside those of the settings"),
+        ([], [MaxLengthCriteria(5)], "criteria beside those of the settings"),
+        ([ForcedEOSTokenLogitsProcessor(5, 3)], CRITERIA, "a forced end at another length"),
     ],
 )
 def test_what_has_no_rule_is_named(processors, criteria, name):
     criteria = StoppingCriteriaList(criteria)
-    assert compile_rules(LogitsProcessorList(processors), criteria, 2) == name
+    assert compiled(LogitsProcessorList(processors), criteria) == name
 
 
 def test_limits_are_the_shortest_of_all_and_leave_with_their_sentence():
-    rules = compile_rules(LogitsProcessorList(), CRITERIA, 2)
+    rules = compiled(LogitsProcessorList())
     assert rules.limits.tolist() == [4, 6]
     rules.keep(torch.tensor([1]))
     tokens = torch.tensor([4])

@@ -148,6 +148,39 @@ def test_batches_come_back_in_order_from_all_cores(threads):
     assert threads == 1 or not any(has_gradients for _, _, has_gradients in seen)
 
 
+def test_callers_that_overlap_leave_the_number_of_threads_as_it_was():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+
+    def call(number):
+        batches = on_all_cores(lambda _: time.sleep(0.01 * number), range(4), torch.device("cpu"))
+        assert len(list(batches)) == 4
+
+    try:
+        callers = [threading.Thread(target=call, args=(number,)) for number in range(1, 5)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, lambda: torch.autocast("cpu")])
+def test_modes_that_do_not_reach_other_threads_keep_the_work_in_this_one(mode):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with mode():
+            threads = list(
+                on_all_cores(lambda _: threading.get_ident(), range(6), torch.device("cpu"))
+            )
+        assert set(threads) == {threading.get_ident()}
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_an_error_on_a_core_is_raised_and_ends_the_work():
     before, done = torch.get_num_threads(), []
     torch.set_num_threads(2)

@@ -7,7 +7,7 @@ from hf_vanilla_transformer.model.search_rules import SearchRules
 from hf_vanilla_transformer.model.top_tokens import (
     NEVER,
     highest,
-    log_normalizer,
+    log_probabilities,
     top_continuations,
     top_token,
 )
@@ -33,12 +33,14 @@ def test_the_highest_are_those_of_a_full_sort(size, count):
     assert torch.equal(indices, order[:, :count])
 
 
-def test_the_normaliser_is_the_log_sum_exp_where_sums_would_overflow():
-    logits = torch.tensor([[1000.0, 999.0, -1000.0], [0.0, 0.0, 0.0]])
-    expected = torch.tensor(
-        [[1000.0 + torch.tensor(-1.0).exp().log1p()], [torch.tensor(3.0).log()]]
-    )
-    torch.testing.assert_close(log_normalizer(logits), expected)
+def test_normalised_values_keep_their_digits_where_logits_are_large():
+    exact = torch.randn(3, 400, dtype=torch.float64)
+    for offset in (0.0, 1e4, -1e4):
+        logits = (exact + offset).float()
+        expected = logits.double().log_softmax(-1)[:, :5]
+        values = logits[:, :5].clone()
+        found = log_probabilities(values, logits).double()
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("keeps_scores", [False, True])
