@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if text := options.run(options):
             print(text)
-        sys.stdout.flush()
+        if sys.stdout:  # None where the shell closed it
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ArithmeticError) as error:

@@ -5,12 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from hf_vanilla_transformer.writing import write_text
+from hf_vanilla_transformer.writing import locked, real_place, write_text
 
 STREAMS = {0: "standard input", 1: "standard output"}
 # A line break inside a text would shift all that follow.
@@ -34,6 +34,9 @@ class LineOutput(Protocol):
 
     def finish(self) -> None:
         """Tell that all blocks are written."""
+
+    def close(self) -> None:
+        """Let others write there; what is unfinished stays for a run to resume."""
 
 
 def in_one_line(text: str) -> str:
@@ -67,6 +70,12 @@ def refuse_overwriting(inputs: Iterable[str | int], outputs: Iterable[str | Path
                 )
 
 
+def refuse_closed(stream: object, descriptor: int) -> None:
+    """Refuse to work on a standard stream that the shell closed, as Python has none then."""
+    if stream is None:
+        raise ValueError(f"{STREAMS[descriptor]} is closed; name a file, or send it to one")
+
+
 @contextmanager
 def writing_to(place: str | Path) -> Iterator[None]:
     """Let an error of the block say where it was written to, as on a full disk it does not."""
@@ -98,12 +107,16 @@ class StreamOutput:
     def finish(self) -> None:
         """Tell that all blocks are written."""
 
+    def close(self) -> None:
+        """Do nothing: what was written is out of our hands."""
+
 
 class FileOutput:
     """A file that appears when it is whole; until then it grows beside its place, `F.partial`.
 
     `F.partial.jsonl` beside it holds the task, and of every block a digest of what it was made
-    from, so that input from a pipe is known again as well as that from a file.
+    from, so that input from a pipe is known again as well as that from a file. `F.partial.lock`
+    keeps other runs out until the output is finished or closed.
 
     Args:
         path: The file.
@@ -112,19 +125,27 @@ class FileOutput:
         resume: Whether to go on with what a run of the same task left.
 
     Raises:
-        ValueError: A run left something, and is not to be resumed or had another task.
+        ValueError: A run left something, and is not to be resumed or had another task, or is
+            still writing.
     """
 
     def __init__(
         self, path: str | Path, task: dict[str, object], *, block_lines: int, resume: bool
     ) -> None:
-        self._path, self._task = Path(path), {**task, "block_lines": block_lines}
+        self._path, self._task = real_place(path), {**task, "block_lines": block_lines}
         self.partial, self._record = beside(path)
         self._stream: BinaryIO | None = None
         self._found: list[str] = []
         self._size = self._checked = self._rows = self.blocks = 0
-        if not self.partial.exists():
-            return
+        busy = f"{self.partial} is being written by another run; wait for its end"
+        with ExitStack() as stack:
+            stack.enter_context(locked(f"{self.partial}.lock", busy))
+            if self.partial.exists():
+                self._go_on(block_lines, resume=resume)
+            self._lock = stack.pop_all()
+
+    def _go_on(self, block_lines: int, *, resume: bool) -> None:
+        """Take over what another run of this task left."""
         if not resume:
             raise ValueError(
                 f"{self.partial} is of a run that was cut short; go on with --resume, or delete it"
@@ -175,10 +196,17 @@ class FileOutput:
         (self._stream or self._open()).close()
         self.partial.replace(self._path)
         self._record.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        """Let others write to the file; what is unfinished stays for a run to resume."""
+        if self._stream:
+            with suppress(OSError):  # what a full disk did not take was told when it was written
+                self._stream.close()
+        self._lock.close()
 
     def _open(self) -> BinaryIO:
         """Return the file to go on with, without what a break left of a block."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         with writing_to(self._record):
             write_text(self._record, as_lines([json.dumps(self._task), *self._found]))
         self._stream = self.partial.open("ab")
@@ -207,7 +235,7 @@ class FileOutput:
 
 def beside(path: str | Path) -> tuple[Path, Path]:
     """Return the two files that `FileOutput` writes before there is the file itself."""
-    partial = Path(f"{Path(path)}.partial")
+    partial = Path(f"{real_place(path)}.partial")
     return partial, Path(f"{partial}.jsonl")
 
 

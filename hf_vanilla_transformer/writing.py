@@ -1,10 +1,40 @@
 """Write files and folders so that a reader never meets half of one."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+def real_place(path: str | Path) -> Path:
+    """Return what a symbolic link points at, so that it is replaced and not the link."""
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+@contextmanager
+def locked(path: str | Path, message: str) -> Iterator[None]:
+    """Hold a lock file, which the system sets free if its holder is killed.
+
+    Raises:
+        ValueError: Another run holds it; the text is `message`.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(message) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 @contextmanager
@@ -12,8 +42,13 @@ def write_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary sibling that takes the place of `path` when the block ends well.
 
     A reader, or a kill at any instant, meets the old folder, no folder, or the whole new one.
+
+    Raises:
+        ValueError: It is the current folder, which cannot be replaced under its user's feet.
     """
-    path = Path(path)
+    path = real_place(path)
+    if path.exists() and path.samefile("."):
+        raise ValueError(f"{path} is the current folder; name a new one")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     for leftover in (unfinished, replaced):
@@ -32,7 +67,7 @@ def write_folder(path: str | Path) -> Iterator[Path]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text under a temporary name, then rename it to `path`; devices are written to."""
-    path = Path(path)
+    path = real_place(path)
     if path.exists() and not path.is_file():
         path.write_bytes(text.encode())
         return

@@ -1,6 +1,8 @@
 """`vanilla-transformer evaluate`: what it reads, prints and reports."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,10 +14,12 @@ from tiny import build_model
 
 from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.commands import evaluate as command
+from hf_vanilla_transformer.commands import evaluation_folder
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
 from hf_vanilla_transformer.loading import load_for_translation
 from hf_vanilla_transformer.scoring import Scorer
 from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.translating import BATCH_TOKENS
 
 SOURCES = ["le chat", "un chien", "les oiseaux"]
 
@@ -25,6 +29,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     tokenizer = train_tokenizer([*HYPOTHESES, *SOURCES], vocab_size=300, max_length=64)
     model = build_model(vocab_size=len(tokenizer), target_language="en")
+    model.generation_config.update(num_beams=3, gnmt_alpha=0.25)
     for part in (model, tokenizer):
         part.save_pretrained(folder)
     return str(folder)
@@ -86,7 +91,8 @@ def test_the_report_holds_what_a_model_card_tells(scored, folder, tmp_path):
     assert report["loss"] == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-6)
     assert report["tokens"] == len(log_probs)
     assert f"loss {report['loss']:.4f} per token, perplexity {report['perplexity']:.2f}" in printed
-    assert report["search"] == {"num_beams": 2}
+    assert report["search"] == {"num_beams": 2, "gnmt_alpha": 0.25}
+    assert (report["dtype"], report["batch_tokens"]) == ("fp32", BATCH_TOKENS)
     assert (report["source_language"], report["target_language"]) == ("fr", "en")
     assert (report["source"], report["reference"], report["model"]) == ("dev.tsv", [], folder)
     assert report["environment"]["versions"]["sacrebleu"]
@@ -181,6 +187,65 @@ def test_what_is_read_is_not_written_over(scored, tmp_path, monkeypatch, words):
     assert "is the same file, which would be written over" in scored(words, status=2)
     for file in (tmp_path / "out").iterdir():
         assert file.read_text("utf-8").split("\n")[:-1] == SOURCES
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("report.json", {"training": {}, "scores": {"bleu": 1}}, "is no report of an evaluation"),
+        ("report.json", {"training": {}, "bleu": 1}, "is no report of an evaluation"),
+        ("report.json", [], "is no report of an evaluation"),
+        ("config.json", {}, "out holds a model"),
+    ],
+)
+def test_what_is_no_evaluation_is_left_alone(scored, tmp_path, monkeypatch, name, content, message):
+    monkeypatch.setattr(command, "find_model", lambda name: pytest.fail("looked for a model"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text(json.dumps(content))
+    error = scored("--source src --reference ref", status=2)
+    assert message in error
+    assert "name another folder with --output" in error
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+    assert json.loads((tmp_path / "out" / name).read_text()) == content
+
+
+def test_no_old_report_is_beside_new_translations(scored, tmp_path, monkeypatch):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    scored("--source dev.tsv")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation_folder, "write_json", full)
+        scored("--source dev.tsv", HYPOTHESES[::-1], status=2)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["translations.txt"]
+
+
+def test_two_runs_do_not_write_to_one_folder(scored, folder, tmp_path, monkeypatch, capsys):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    survival, errors = command.Survival, []
+
+    def meanwhile():
+        monkeypatch.setattr(command, "Survival", survival)
+        errors.append(scored("--source dev.tsv", status=2))
+        return survival()
+
+    monkeypatch.setattr(command, "Survival", meanwhile)
+    scored("--source dev.tsv")
+    assert len(errors) == 1
+    assert "another run is at work in out; wait for its end" in errors[0]
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"report.json", "translations.txt"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_is_not_read_for_several_references(scored, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "read_pairs", lambda *_, **__: pytest.fail("was read"))
+    os.mkfifo(tmp_path / "pipe")
+    write(tmp_path / "ref", REFERENCES)
+    error = scored("--source pipe --reference ref --reference ref", status=2)
+    assert "pipe is a pipe, which can be read only once" in error
 
 
 def test_notes_of_a_changed_model_are_not_taken(folder, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.commands import evaluate as evaluate_command
 from hf_vanilla_transformer.commands import score as score_command
 from hf_vanilla_transformer.commands import translate as command
+from hf_vanilla_transformer.data.lines import iterate_lines
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
 from hf_vanilla_transformer.loading import load_for_translation
 from hf_vanilla_transformer.tokenization import train_tokenizer
@@ -161,6 +162,65 @@ def test_after_an_interrupt_a_file_is_gone_on_with(
     assert len(calls) == 2
     assert (files / "out").read_bytes() == (files / "whole").read_bytes()
     assert {path.name for path in files.iterdir()} == {"in", "out", "whole"}
+
+
+def test_a_run_does_not_go_on_with_what_another_is_writing(folder, files, monkeypatch, capsys):
+    words = [files / "in", "--output", files / "out"]
+    statuses = []
+
+    def meanwhile(*arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(command, "translate", translate)
+            statuses.append((run(folder, *words), run(folder, *words, "--resume")))
+        return translate(*arguments, **options)
+
+    monkeypatch.setattr(command, "translate", meanwhile)
+    assert run(folder, *words) == 0
+    assert statuses == [(2, 2)] * 4
+    assert capsys.readouterr().err.count("out.partial is being written by another run") == 8
+    assert lines_of(files / "out") == translate(*load_for_translation(str(folder)), LINES)
+    assert {path.name for path in files.iterdir()} == {"in", "out"}
+
+
+@pytest.mark.parametrize("name", ["out.gz", "out.GZ"])
+def test_plain_text_is_not_named_as_packed(folder, files, capsys, name):
+    assert run(folder, files / "in", "--output", files / name) == 2
+    assert f"{name}: the output is plain text; name it without .gz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "closed", "words"),
+    [
+        ("translate", "input", []),
+        ("translate", "output", ["in"]),
+        ("score", "output", ["--source", "in", "--target", "in"]),
+        ("evaluate", "output", ["--source", "in", "--reference", "in"]),
+    ],
+)
+def test_a_stream_that_is_closed_is_named(folder, files, monkeypatch, capfd, name, closed, words):
+    monkeypatch.chdir(files)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, {"input": "stdin", "output": "stdout"}[closed], None)
+        assert run(folder, *words, name=name) == 2
+    error = capfd.readouterr().err
+    assert f"{name}: standard {closed} is closed; name a file" in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_is_written_though_standard_streams_are_closed(folder, files, monkeypatch):
+    with monkeypatch.context() as patch:
+        for stream in ("stdin", "stdout"):
+            patch.setattr(sys, stream, None)
+        assert run(folder, files / "in", "--output", files / "out") == 0
+    assert len(lines_of(files / "out")) == len(LINES)
+
+
+def test_a_mark_of_byte_order_is_that_of_the_first_line_alone(folder, files, monkeypatch):
+    data = "\ufeffa b\n\ufeffc\nd\ufeff\n\ufeff\ufefff\n".encode()
+    (files / "in").write_bytes(data)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    assert list(command._typed()) == list(iterate_lines(files / "in"))
+    assert list(iterate_lines(files / "in")) == ["a b", "\ufeffc", "d\ufeff", "\ufeff\ufefff"]
 
 
 def test_a_changed_file_is_not_gone_on_with(folder, files, monkeypatch, capsys):

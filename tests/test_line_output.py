@@ -6,6 +6,7 @@ from hf_vanilla_transformer.line_output import (
     FileOutput,
     StreamOutput,
     as_lines,
+    beside,
     open_output,
     refuse_overwriting,
 )
@@ -24,7 +25,7 @@ def begin(path, *blocks, resume=False, task=TASK):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def test_a_text_with_line_breaks_stays_one_line():
@@ -34,7 +35,7 @@ def test_a_text_with_line_breaks_stays_one_line():
 def test_the_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "new" / "out.txt"
     output = FileOutput(path, TASK, block_lines=2, resume=False)
-    assert list(tmp_path.iterdir()) == [], "nothing before there is something to write"
+    assert [each.name for each in path.parent.iterdir()] == ["out.txt.partial.lock"]
     output.write(["a", "b"])
     assert output.partial.read_text() == "a\nb\n"
     assert not path.exists()
@@ -76,6 +77,7 @@ def test_a_block_whose_input_was_not_noted_is_written_again(tmp_path, kept, bloc
     half = lines[int(kept)][:9] if kept % 1 else ""
     record.write_text("".join([*lines[: int(kept)], half]))
     output = FileOutput(path, TASK, block_lines=2, resume=True)
+    output.close()
     assert output.blocks == blocks
     begin(path, ["a", "b"], ["c", "d"], ["e"], resume=True).finish()
     assert path.read_text() == "a\nb\nc\nd\ne\n"
@@ -104,7 +106,8 @@ def test_a_file_is_gone_on_with_after_every_break(tmp_path):
     for count in range(1, 5):
         output = begin(path, *blocks[:count], resume=True)
         assert output.blocks == count
-    output.finish()
+        output.close()
+    begin(path, *blocks, resume=True).finish()
     assert path.read_text() == "a\nb\nc\nd\ne\nf\ng\n"
 
 
@@ -118,6 +121,38 @@ def test_work_of_hours_is_not_overwritten_by_accident(tmp_path):
     begin(tmp_path / "out.txt", ["a", "b"])
     with pytest.raises(ValueError, match=r"out.txt.partial is of a run that was cut short; go on"):
         begin(tmp_path / "out.txt")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("blocks", [[], [["a", "b"]]])
+@pytest.mark.parametrize("name", ["out.txt", "link"])
+def test_two_runs_do_not_write_to_one_file(tmp_path, name, blocks, resume):
+    (tmp_path / "link").symlink_to("out.txt")
+    first = begin(tmp_path / "out.txt", *blocks)
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"out.txt.partial is being written by another run"):
+        begin(tmp_path / name, ["x", "y"], resume=resume)
+    assert contents(tmp_path) == before
+    first.write(["c"], ["C"])
+    first.finish()
+    assert (tmp_path / "out.txt").read_text() == as_lines([*sum(blocks, []), "c"])
+    begin(tmp_path / "out.txt").finish()
+    assert {path.name for path in tmp_path.iterdir()} == {"out.txt", "link"}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_link_stays_and_what_it_points_at_is_written(tmp_path, exists):
+    target, link = tmp_path / "disk" / "out.txt", tmp_path / "link"
+    target.parent.mkdir()
+    if exists:
+        target.write_text("old\n")
+    link.symlink_to(target)
+    output = begin(link, ["a", "b"])
+    assert beside(link)[0] == output.partial == tmp_path / "disk" / "out.txt.partial"
+    output.finish()
+    assert link.is_symlink()
+    assert target.read_text() == "a\nb\n"
+    assert list(target.parent.iterdir()) == [target]
 
 
 def test_another_task_is_not_gone_on_with(tmp_path):
@@ -176,6 +211,7 @@ def test_a_full_device_is_named(tmp_path, monkeypatch):
         monkeypatch.setattr(output, "_stream", stream)
         with pytest.raises(OSError, match="No space left on device: '.*out.txt.partial'"):
             output.write(["c", "d"], ["C", "D"])
+    output.close()
     begin(tmp_path / "out.txt", ["a", "b"], ["c", "d"], resume=True).finish()
     assert (tmp_path / "out.txt").read_text() == "a\nb\nc\nd\n"
 

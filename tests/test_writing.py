@@ -33,6 +33,26 @@ def test_a_folder_is_replaced_not_merged_and_survives_a_failure(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_links_stay_and_what_they_point_at_is_replaced(tmp_path):
+    for name in ("file", "folder"):
+        (tmp_path / name).symlink_to(tmp_path / "disk" / name)
+    write_text(tmp_path / "file", "new")
+    with write_folder(tmp_path / "folder") as unfinished:
+        (unfinished / "new").touch()
+    assert all((tmp_path / name).is_symlink() for name in ("file", "folder"))
+    assert (tmp_path / "disk" / "file").read_text() == "new"
+    assert [path.name for path in (tmp_path / "disk" / "folder").iterdir()] == ["new"]
+    assert {path.name for path in (tmp_path / "disk").iterdir()} == {"file", "folder"}
+
+
+@pytest.mark.parametrize("name", [".", "../here"])
+def test_the_current_folder_is_not_replaced(tmp_path, monkeypatch, name):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(ValueError, match="is the current folder; name a new one"):
+        fail_after_writing(name, "half")
+
+
 def test_text_is_utf8_with_line_ends_as_given(tmp_path):
     write_text(tmp_path / "sub" / "a.txt", "我\r\nb\n")
     assert (tmp_path / "sub" / "a.txt").read_bytes() == "我\r\nb\n".encode()

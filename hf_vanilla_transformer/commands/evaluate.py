@@ -3,13 +3,19 @@
 import argparse
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
-from transformers import AutoConfig
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_vanilla_transformer.commands.evaluation_folder import (
+    alone_in_output,
+    check_output,
+    write_results,
+)
 from hf_vanilla_transformer.commands.options import (
     Commands,
     add_languages,
@@ -21,13 +27,8 @@ from hf_vanilla_transformer.commands.options import (
 from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
 from hf_vanilla_transformer.data.lines import read_lines
 from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, translate_shared
-from hf_vanilla_transformer.journal import PATTERN, Journal
-from hf_vanilla_transformer.line_output import (
-    as_lines,
-    in_one_line,
-    refuse_overwriting,
-    writing_to,
-)
+from hf_vanilla_transformer.journal import Journal
+from hf_vanilla_transformer.line_output import in_one_line
 from hf_vanilla_transformer.loading import (
     UNTRUSTED,
     find_model,
@@ -39,9 +40,7 @@ from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.training.run import describe_environment
 from hf_vanilla_transformer.training.start import start_accelerator
 from hf_vanilla_transformer.translating import Sentences
-from hf_vanilla_transformer.writing import write_json, write_text
 
-TRANSLATIONS, REPORT = "translations.txt", "report.json"
 REPORT_NAMES = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
 PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
 
@@ -110,7 +109,7 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> str | None:
     """Run the command; return what to print, on the main process."""
-    _refuse_overwriting(options)
+    check_output(options)
     model_name = find_model(options.model)
     of_text = languages(options, AutoConfig.from_pretrained(model_name, **UNTRUSTED))
     test_set = read_test_set(options, of_text)
@@ -123,39 +122,31 @@ def run(options: argparse.Namespace) -> str | None:
     accelerator = start_accelerator()
     if not accelerator.is_main_process:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
-    translations, loss, journal = _translate(options, model_name, test_set, accelerator)
-    if not accelerator.is_main_process:
-        return None
-    measurements = scorer.measure(
-        translations,
-        resamples=RESAMPLES if options.confidence else 0,
-        baseline=test_set.baseline,
-    )
-    survival = Survival()
-    survival.add(test_set.sources, translations)
-    if options.output:
-        report = {
-            **_report_scores(measurements, options.baseline),
-            **(asdict(loss) if loss else {}),
-            "survival": survival.as_dict(),
-            **_report_task(options, test_set, of_text),
-        }
-        with writing_to(options.output):
-            write_text(Path(options.output) / TRANSLATIONS, as_lines(translations))
-            write_json(Path(options.output) / REPORT, report)
-        journal.remove()
+    device = options.device or str(accelerator.device)
+    loaded = load_for_translation(model_name, dtype=options.dtype, device=device)
+    is_main = accelerator.is_main_process
+    with alone_in_output(options.output) if is_main and options.output else nullcontext():
+        translations, loss, journal = _translate(options, model_name, loaded, test_set, accelerator)
+        if not is_main:
+            return None
+        measurements = scorer.measure(
+            translations,
+            resamples=RESAMPLES if options.confidence else 0,
+            baseline=test_set.baseline,
+        )
+        survival = Survival()
+        survival.add(test_set.sources, translations)
+        if journal:
+            report = {
+                **_report_scores(measurements, options.baseline),
+                **(asdict(loss) if loss else {}),
+                "survival": survival.as_dict(),
+                **_report_task(options, loaded[0].generation_config, test_set, of_text),
+            }
+            write_results(Path(options.output), translations, report)
+            journal.remove()
     rows = [*_rows(measurements), _describe_loss(loss), survival.describe()]
     return "\n".join(filter(None, rows))
-
-
-def _refuse_overwriting(options: argparse.Namespace) -> None:
-    """Refuse to write over what is to be read."""
-    if options.output:
-        folder = Path(options.output)
-        inputs = [options.source, *(options.reference or [])]
-        inputs += [options.baseline] if options.baseline else []
-        written = [folder / TRANSLATIONS, folder / REPORT, *folder.glob(PATTERN)]
-        refuse_overwriting(inputs, written)
 
 
 def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -> TestSet:
@@ -170,6 +161,11 @@ def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -
         raise ValueError(
             f"{' and '.join([source, *references])}: a corpus of pairs holds its references; give "
             "it as --source alone, or give text files"
+        )
+    if len(references) > 1 and Path(source).exists() and not Path(source).is_file():
+        raise ValueError(
+            f"{source} is a pipe, which can be read only once, and is read for each of "
+            f"{len(references)} references; give a file"
         )
     sets = [
         read_pairs([source, *([reference] if reference else [])], **of_text)
@@ -194,15 +190,18 @@ def _holds_pairs(name: str) -> bool:
 
 
 def _translate(
-    options: argparse.Namespace, model_name: str, test_set: TestSet, accelerator: Accelerator
+    options: argparse.Namespace,
+    model_name: str,
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+    test_set: TestSet,
+    accelerator: Accelerator,
 ) -> tuple[list[str], ReferenceLoss | None, Journal | None]:
     """Return translations of all processes, each in one line, loss of references, and the notes.
 
     Raises:
         KeyboardInterrupt: The message says what is kept.
     """
-    device = options.device or str(accelerator.device)
-    model, tokenizer = load_for_translation(model_name, dtype=options.dtype, device=device)
+    model, tokenizer = loaded
     settings = {"batch_tokens": options.batch_tokens, "generation": search_settings(options)}
     sentences = Sentences(model, tokenizer, test_set.sources, **settings)
     journal = None
@@ -238,16 +237,30 @@ def _report_scores(
 
 
 def _report_task(
-    options: argparse.Namespace, test_set: TestSet, of_text: dict[str, str | None]
+    options: argparse.Namespace,
+    own: GenerationConfig,
+    test_set: TestSet,
+    of_text: dict[str, str | None],
 ) -> dict[str, object]:
-    """Return what was translated, by what, and how."""
+    """Return what was translated, by what, and how.
+
+    Args:
+        options: What was asked for.
+        own: The model's own settings of the search, for what was not.
+        test_set: What was translated.
+        of_text: Its languages.
+    """
+    search = {"num_beams": own.num_beams or 1, "gnmt_alpha": getattr(own, "gnmt_alpha", None)}
+    search |= search_settings(options)
     return {
         "sentences": len(test_set.sources),
         "model": options.model,
         "source": options.source,
         "reference": options.reference or [],
         **of_text,
-        "search": search_settings(options),
+        "search": {name: value for name, value in search.items() if value is not None},
+        "dtype": options.dtype,
+        "batch_tokens": options.batch_tokens,
         "environment": describe_environment(),
     }
 

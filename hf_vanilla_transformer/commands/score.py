@@ -10,7 +10,7 @@ from hf_vanilla_transformer.commands.options import Commands, add_languages, add
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
-from hf_vanilla_transformer.line_output import StreamOutput, refuse_overwriting
+from hf_vanilla_transformer.line_output import StreamOutput, refuse_closed, refuse_overwriting
 from hf_vanilla_transformer.loading import UNTRUSTED, find_model, load_for_translation
 
 WINDOW_PAIRS = 10_000
@@ -45,6 +45,7 @@ def add_score(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    refuse_closed(sys.stdout, 1)
     name = find_model(options.model)
     of_text = languages(options, AutoConfig.from_pretrained(name, **UNTRUSTED))
     files = [options.source, *([options.target] if options.target else [])]

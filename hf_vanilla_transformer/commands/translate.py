@@ -1,10 +1,12 @@
 """`vanilla-transformer translate`: lines in, lines out."""
 
 import argparse
+import codecs
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import chain, islice, zip_longest
 
 from tqdm import tqdm
@@ -23,6 +25,7 @@ from hf_vanilla_transformer.line_output import (
     LineOutput,
     beside,
     open_output,
+    refuse_closed,
     refuse_overwriting,
 )
 from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
@@ -86,27 +89,25 @@ def run(options: argparse.Namespace) -> None:
         "batch-tokens": options.batch_tokens,
         "dtype": options.dtype,
     }
-    output = open_output(
-        options.output,
-        task,
-        block_lines=WINDOW_LINES * (options.n_best or 1),
-        resume=options.resume,
-    )
-    try:
-        _translate_windows(options, _translator(options, *loaded), output)
-    except KeyboardInterrupt:
-        kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
-        message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
-        raise KeyboardInterrupt(message) from None
-    output.finish()
+    block_lines = WINDOW_LINES * (options.n_best or 1)
+    opened = open_output(options.output, task, block_lines=block_lines, resume=options.resume)
+    with closing(opened) as output:
+        try:
+            _translate_windows(options, _translator(options, *loaded), output)
+        except KeyboardInterrupt:
+            kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
+            message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
+            raise KeyboardInterrupt(message) from None
+        output.finish()
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse, before anything is read, what cannot be done."""
     if options.split_sentences and (options.prefix or options.n_best):
         raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
-    if options.resume and not options.output:
-        raise ValueError("--resume needs --output: what was printed cannot be gone on with")
+    _check_output(options)
+    if not options.files:
+        refuse_closed(sys.stdin, 0)
     for file in options.files:
         if holds_pairs(file):
             raise ValueError(f"{file} holds pairs; give the lines to translate (cut -f1 {file})")
@@ -115,6 +116,19 @@ def _check(options: argparse.Namespace) -> None:
         os.stat(file)
     written = [options.output, *beside(options.output)] if options.output else [1]
     refuse_overwriting([*(options.files or [0]), *prefix], written)
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Refuse an output that cannot be written."""
+    if options.resume and not options.output:
+        raise ValueError("--resume needs --output: what was printed cannot be gone on with")
+    if not options.output:
+        refuse_closed(sys.stdout, 1)
+    elif options.output.lower().endswith(".gz"):
+        raise ValueError(
+            f"{options.output}: the output is plain text; name it without .gz, and pack it "
+            "afterwards"
+        )
 
 
 def _translate_windows(
@@ -188,6 +202,8 @@ def _with_prefixes(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 def _typed() -> Iterator[str]:
     """Yield the lines of standard input."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
+        if number > 1 and line.startswith(codecs.BOM_UTF8):
+            line = codecs.BOM_UTF8 + line  # the one that is dropped; inside a text it is text
         yield from decode_lines(line, name=f"standard input, line {number}")
 
 

@@ -132,11 +132,11 @@ class QuantizationMixin:
             self._refuse_int8("does not train")
         return super().train(mode)
 
-    def _apply(self: M, function: Callable[[Tensor], Tensor], *args: object) -> M:
+    def _apply(self: M, function: Callable[[Tensor], Tensor], *args: object, **kwargs: object) -> M:
         moved = function(torch.zeros(1, dtype=torch.float32))
         if moved.dtype is not torch.float32 or moved.device.type != "cpu":
             self._refuse_int8("stays on the CPU and in its types")
-        return super()._apply(function, *args)
+        return super()._apply(function, *args, **kwargs)
 
     def _refuse_int8(self, what: str) -> None:
         if any(isinstance(module, Int8Linear) for module in self.modules()):

@@ -13,6 +13,7 @@ from torch import Tensor
 from .decoding_state import DecodingState
 from .hypotheses import BeamTrace, Finished, Hypotheses, end_number
 from .search_rules import SearchRules
+from .sorted_batches import size_step
 from .top_tokens import NEVER, top_continuations, top_token
 
 CHECK_EVERY = 8  # steps between two looks at what is finished, on devices that a look would hold up
@@ -71,15 +72,6 @@ def batch_size(count: int) -> int:
     """Return the size of the batch in which `count` sentences go on, finished ones with them."""
     step = size_step(count)
     return -(-count // step) * step
-
-
-def size_step(count: int) -> int:
-    """Return what divides the sizes of batches around `count`, so that there are few of them.
-
-    There are four sizes in a doubling: oneDNN keeps code for every size that it has met, which else
-    fills the memory, and each drop costs a copy of what is held.
-    """
-    return 1 << max(0, count.bit_length() - 3)
 
 
 def greedy_search(search: Search) -> Hypotheses:

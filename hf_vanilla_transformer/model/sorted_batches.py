@@ -10,8 +10,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, PreTrainedModel
 
-from .search import size_step
-
 BATCH_TOKENS = 8192  # source tokens times beams, padding included
 WINDOW_TEXTS = 10_000  # whose ids are held at a time
 
@@ -129,6 +127,15 @@ def without_padding(sequences: Tensor, pad_token_id: int) -> Tensor:
     """Cut the columns off sequences [n, T] that only longer batch-mates needed."""
     used = sequences.ne(pad_token_id).any(0).nonzero()
     return sequences[:, : int(used.max()) + 1] if len(used) else sequences
+
+
+def size_step(count: int) -> int:
+    """Return what divides the sizes of batches around `count`, so that there are few of them.
+
+    There are four sizes in a doubling: oneDNN keeps code for every size that it has met, which else
+    fills the memory, and each drop costs a copy of what is held.
+    """
+    return 1 << max(0, count.bit_length() - 3)
 
 
 def longest_first(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

@@ -5,7 +5,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from safetensors import safe_open
 from transformers import GenerationConfig
 
@@ -15,6 +17,7 @@ from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
 from hf_vanilla_transformer.publishing.library_push import is_librarys_template
 from hf_vanilla_transformer.publishing.report import (
     evaluation_results,
+    refuse_other_languages,
     training_command,
     training_data,
     training_figures,
@@ -47,8 +50,8 @@ def write_card(
         repo_id: Name that the model will have on the Hub; left out: the folder's.
 
     Raises:
-        ValueError: The configuration names a language that is none, or the old card's metadata are
-            broken.
+        ValueError: The configuration names a language that is none, a report is of other
+            languages, or the old card's metadata are broken.
     """
     folder = Path(folder)
     repo_id = repo_id or folder.resolve().name
@@ -72,13 +75,15 @@ def _old_card(path: Path) -> ModelCard:
     if not path.exists():
         return ModelCard("---\n{}\n---\n")
     try:
-        card = ModelCard(path.read_text("utf-8"))
-        given = metadata_load(path) or {}
+        text = path.read_text("utf-8-sig")
+        card = ModelCard(text)
+        block = REGEX_YAML_BLOCK.search(text)
+        given = block and yaml.safe_load(block[2]) or {}
         for name in LISTS:  # older huggingface_hub has split a string into its letters
             card.data[name] = _listed(name, given.get(name)) or None
     except Exception as error:  # of YAML, and of huggingface_hub's checks
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: broken metadata: {reason}") from error
+        raise ValueError(f"{path.name}: broken metadata: {reason}") from error
     return card
 
 
@@ -98,6 +103,8 @@ def _metadata(
 ) -> ModelCardData:
     """Return the old metadata with ours in it."""
     languages = language_metadata(config.source_language, config.target_language)
+    for report in reports:
+        refuse_other_languages(report, config)
     codes = [code for code in (config.source_language, config.target_language) if code]
     new = [result for report in reports for result in evaluation_results(report, codes)]
     results = _merged(old.eval_results or [], new)

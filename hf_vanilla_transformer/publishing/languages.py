@@ -34,6 +34,17 @@ def language_metadata(*codes: str | None) -> dict[str, list[str]]:
     return metadata
 
 
+def are_different(code: str | None, other: str | None) -> bool:
+    """Tell whether two codes surely name two languages; three letters may say what two letters do.
+
+    Args:
+        code: A language code, perhaps with a script and a region; None if it is not known.
+        other: Another one.
+    """
+    languages = {re.split("[-_]", one)[0].lower() for one in (code, other) if one}
+    return len(languages) == 2 and languages <= TWO_LETTERS
+
+
 def _language(tag: str) -> str:
     """Return the language of a tag."""
     found = TAG.fullmatch(tag)

@@ -5,20 +5,26 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
+from urllib.parse import quote
 
 from huggingface_hub import HfApi
 from huggingface_hub.utils import validate_repo_id
 
 from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
 from hf_vanilla_transformer.publishing.check import check_folder
-from hf_vanilla_transformer.publishing.files import stray_files
+from hf_vanilla_transformer.publishing.files import OBJECTS, stray_files
 from hf_vanilla_transformer.publishing.report import read_report
+from hf_vanilla_transformer.writing import write_text
 
 logger = logging.getLogger(__name__)
 
 # Deleted from the repository where this model has no such file: an earlier one may have had more.
-REPLACED = ["*.safetensors", "*.safetensors.index.json", "*.py"]
+WEIGHTS = ["*.safetensors", "*.index.json", "pytorch_model*.bin", "adapter_model.bin"]
+VOCABULARIES = ["vocab.json", "vocab.txt", "merges.txt", "spiece.model", "source.spm", "target.spm"]
+SETTINGS = ["adapter_config.json", "chat_template.jinja", "training_args.bin"]
+REPLACED = ["*.py", *OBJECTS, *WEIGHTS, *VOCABULARIES, *SETTINGS]
 COMMIT_MESSAGE = "Upload model"
 # What git refuses in the name of a branch (git-check-ref-format).
 NO_BRANCH = re.compile(
@@ -118,15 +124,24 @@ def _freeze(folder: Path, copy: Path) -> None:
 def _add_card(
     folder: Path, frozen: Path, reports: Sequence[dict[str, object]], repo_id: str
 ) -> None:
-    """Write the card into a folder, where its user reads and edits it, and into the copy."""
-    card = write_card(folder, reports=reports, repo_id=repo_id)
-    for file in (folder / CARD, folder / CURVE):
-        if file.exists():
-            shutil.copy(file, frozen)
+    """Write the card of the copy, and put it into the folder, where its user reads and edits it."""
+    if (folder / CARD).is_file():  # perhaps edited meanwhile
+        shutil.copy(folder / CARD, frozen)
+    card = write_card(frozen, reports=reports, repo_id=repo_id)
+    if folder.is_dir():  # perhaps gone meanwhile
+        write_text(folder / CARD, str(card))
+        if (frozen / CURVE).is_file():
+            shutil.copy(frozen / CURVE, folder)
     if not card.data.license:
         logger.info("no licence: `license:` at the top of %s names one", folder / CARD)
     sizes = [file.stat().st_size for file in frozen.iterdir()]
     logger.info("%s: %d files, %.1f MB", folder, len(sizes), sum(sizes) / 1e6)
+
+
+def _files_of_a_model(names: Sequence[str]) -> list[str]:
+    """Return those names that a model has; what lies in folders is of others."""
+    top = [name for name in names if "/" not in name]
+    return [name for name in top if any(fnmatch(name, pattern) for pattern in REPLACED)]
 
 
 def _push(
@@ -149,7 +164,8 @@ def _push(
         commit_message=COMMIT_MESSAGE,
         revision=revision,
         create_pr=create_pr,
-        delete_patterns=REPLACED,
+        delete_patterns=_files_of_a_model(api.list_repo_files(repo_id, revision=revision)),
     )
     address = f"{api.endpoint}/{repo_id}"
-    return commit.pr_url or (f"{address}/tree/{revision}" if revision else address)
+    branch = f"/tree/{quote(revision, safe='')}" if revision else ""
+    return commit.pr_url or address + branch

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from huggingface_hub import EvalResult
 
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.publishing.languages import are_different
 from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 
@@ -58,6 +60,21 @@ def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> l
         )
         for metric, value, arguments in _scores(report)
     ]
+
+
+def refuse_other_languages(report: dict[str, object], config: VanillaTransformerConfig) -> None:
+    """Refuse the report of a model that translates other languages.
+
+    Raises:
+        ValueError: A language of the report is another one than that of the model.
+    """
+    for name in ("source_language", "target_language"):
+        given, own = report.get(name), getattr(config, name)
+        if are_different(given, own):
+            raise ValueError(
+                f"the report on {_test_set(report)[0]} has {name}={given}, the model {own}; "
+                "give a report of this model"
+            )
 
 
 def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
@@ -115,13 +132,14 @@ def _defaults() -> dict[str, object]:
 
 
 def _scores(report: dict[str, object]) -> Iterator[tuple[str, float, dict[str, object]]]:
-    """Yield metric, score, and what belongs to it: signature, confidence interval, tokens."""
-    scores = report.get("scores", report)
+    """Yield metric, score, and what belongs to it: signature, interval, tokens, type of numbers."""
+    scores, dtype = report.get("scores", report), report.get("dtype")
     for metric in filter(scores.__contains__, METRICS):
         found = {
             "signature": scores.get(f"{metric}_signature"),
             "confidence": scores.get("confidence", {}).get(metric),
             "tokens": scores.get("tokens") if metric in OF_TOKENS else None,
+            "dtype": dtype if dtype != "fp32" else None,
         }
         yield metric, scores[metric], {name: x for name, x in found.items() if x is not None}
 

@@ -37,6 +37,7 @@ REPORT = {
     **SCORES,
     "scores": SCORES,
     "source": TEXT,
+    **dict.fromkeys(("source_language", "target_language", "dtype"), (TEXT, None)),
     "reference": [TEXT],
     "made_by": TEXT,
     "arguments": {

@@ -2,9 +2,15 @@
 
 import hashlib
 import re
+from itertools import pairwise
 
 MARK = re.compile(r"<!-- generated ([0-9a-f]{12}), renewed by vanilla-transformer until edited -->")
-HEADING = re.compile(r"^(?=## )", flags=re.MULTILINE)
+# A heading `##`, or a whole block of code, in which there is none.
+HEADING = re.compile(
+    r"^(?=## )|^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})[^\n]*\n"
+    r"(?:.*?\n)?? {0,3}(?P=fence)[`~]*[ \t]*$",
+    flags=re.MULTILINE | re.DOTALL,
+)
 
 
 def renew_sections(old: str, new: str) -> str:
@@ -17,12 +23,18 @@ def renew_sections(old: str, new: str) -> str:
         old: Text of the card so far, perhaps empty.
         new: Generated text.
     """
-    fresh = {_heading(section): _marked(section) for section in HEADING.split(new)}
+    fresh = {_heading(section): _marked(section) for section in _sections(new)}
     kept = []
-    for section in HEADING.split(old) if old.strip() else []:
+    for section in _sections(old) if old.strip() else []:
         renewed = fresh.pop(_heading(section), section)
         kept.append(renewed if _is_untouched(section) else section)
     return "\n\n".join(section.strip() for section in [*kept, *fresh.values()]) + "\n"
+
+
+def _sections(text: str) -> list[str]:
+    """Return the parts of a text, each but the first with its heading."""
+    starts = [found.start() for found in HEADING.finditer(text) if not found["fence"]]
+    return [text[a:b] for a, b in pairwise([0, *starts, len(text)])]
 
 
 def _heading(section: str) -> str:

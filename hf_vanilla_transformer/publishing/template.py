@@ -75,6 +75,7 @@ It was shown these sentences after training, and wrote:
 {#- #} {{ more.confidence.margin }}){% endif %} on {{ one.dataset_name }}
 {%- if one.dataset_split %}, {{ one.dataset_split }}{% endif %}
 {%- if more.tokens %}, {{ more.tokens }} tokens{% endif %}
+{%- if more.dtype %}, {{ more.dtype }}{% endif %}
 {%- if more.signature %} (`{{ more.signature }}`){% endif %}
 {% endfor %}{% endif %}
 ## Limits

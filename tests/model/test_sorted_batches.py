@@ -8,12 +8,12 @@ import torch
 from transformers import GenerationConfig, TextStreamer
 
 from hf_vanilla_transformer.model import sorted_batches
-from hf_vanilla_transformer.model.search import size_step
 from hf_vanilla_transformer.model.sorted_batches import (
     batch_settings,
     in_batches,
     longest_first,
     on_all_cores,
+    size_step,
     without_padding,
 )
 

@@ -275,6 +275,17 @@ def test_the_languages_of_a_multilingual_model_are_known():
         language_metadata("jw")
 
 
+def test_metadata_after_a_mark_of_the_encoding_stay(folder):
+    text = "---\nlicense: mit\ntags: [x]\nmetrics: [comet]\n---\n# Mine\n"
+    (folder / "README.md").write_text(text, "utf-8-sig")
+    write_card(folder, reports=[SCORES])
+    found = metadata_of(folder)
+    assert found["license"] == "mit"
+    assert found["tags"] == ["x", "translation", "vanilla_transformer"]
+    assert found["metrics"] == ["comet", "bleu"]
+    assert text_of(folder).count("license: mit") == 1
+
+
 def test_broken_metadata_of_an_old_card_are_named(folder):
     (folder / "README.md").write_text("---\na: [\n---\n")
     with pytest.raises(ValueError, match=r"README.md: broken metadata"):

@@ -47,14 +47,26 @@ def test_doing_it_again_changes_nothing_and_later_what_has_changed(reachable_hub
     assert repository.files == contents(folder)
 
 
-def test_weights_and_code_of_an_earlier_model_go_but_files_of_others_stay(reachable_hub, folder):
+def test_all_of_an_earlier_model_goes_but_files_of_others_stay(reachable_hub, folder):
     old = ["model-00001-of-00002.safetensors", "model.safetensors.index.json", "old.py"]
-    others = [".gitattributes", "notes.md", "eval.json"]
+    old += ["special_tokens_map.json", "added_tokens.json", "vocab.json", "source.spm"]
+    old += ["adapter_config.json", "adapter_model.bin", "pytorch_model-00001-of-00002.bin"]
+    old += ["pytorch_model.bin.index.json", "training_args.bin", "chat_template.jinja"]
+    others = [
+        ".gitattributes",
+        "notes.md",
+        "eval.json",
+        "my_vocab.json",
+        "samples.bin",
+        "scripts/eval.py",
+    ]
+    (folder / "scripts").mkdir()
     for name in (*old, *others):
         save_file({"x": torch.zeros(1)}, folder / name)
     publish(folder, NAME)
     for name in (*old, *others):
         (folder / name).unlink()
+    (folder / "scripts").rmdir()
     publish(folder, NAME)
     assert set(reachable_hub.repositories[NAME].files) == {*contents(folder), *others}
 
@@ -85,6 +97,37 @@ def test_what_changes_during_the_upload_is_not_pushed(reachable_hub, folder):
     publish(folder, NAME)
     pushed = reachable_hub.repositories[NAME].files
     assert {name: pushed[name] for name in before} == before
+
+
+def test_the_card_is_of_the_model_that_was_checked_with_the_words_of_its_user(
+    reachable_hub, folder, monkeypatch
+):
+    def change(copy):
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"target_language": "fr"}))
+        (folder / "README.md").write_text("# Written meanwhile")
+        return []
+
+    monkeypatch.setattr(push, "check_folder", change)
+    validations = [{"step": 600, "loss": 3.5}]
+    report = {"training": {"validations": validations}}
+    (folder.parent / "report.json").write_text(json.dumps(report))
+    publish(folder, NAME)
+    pushed = reachable_hub.repositories[NAME].files
+    card = pushed["README.md"].decode()
+    assert "- fr\n" not in card  # among the languages
+    assert "# Written meanwhile" in card
+    for name in ("README.md", "learning_curve.png"):
+        assert (folder / name).read_bytes() == pushed[name]
+
+
+def test_a_folder_that_goes_during_the_check_is_pushed_and_stays_gone(
+    reachable_hub, folder, monkeypatch
+):
+    monkeypatch.setattr(push, "check_folder", lambda copy: shutil.rmtree(folder))
+    publish(folder, NAME)
+    assert "README.md" in reachable_hub.repositories[NAME].files
+    assert not folder.exists()
 
 
 def test_a_folder_with_problems_is_not_pushed_and_gets_no_card(reachable_hub, folder, monkeypatch):
@@ -136,7 +179,7 @@ def test_a_revision_is_a_branch_and_main_stays(reachable_hub, folder):
     for _ in range(2):
         address = publish(folder, NAME, revision="v2/base")
     repository = reachable_hub.repositories[NAME]
-    assert address == f"{reachable_hub.url}/{NAME}/tree/v2/base"
+    assert address == f"{reachable_hub.url}/{NAME}/tree/v2%2Fbase"
     assert repository.at("v2/base").files == contents(folder)
     assert repository.files == {}
 

@@ -165,6 +165,45 @@ def test_intervals_and_the_loss_of_the_references_are_on_the_card(folder, read):
     ] == lines
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [("int8", ", int8"), ("bf16", ", bf16"), ("fp32", ""), (None, "")]
+)
+def test_numbers_of_another_kind_than_fp32_are_named(folder, read, dtype, shown):
+    write_card(folder, reports=[read(REPORT | {"dtype": dtype})])
+    text = (folder / "README.md").read_text()
+    assert f" on dev.tsv{shown} (`nrefs:1`)" in text
+    assert {(one.metric_args or {}).get("dtype") for one in results_of(folder)} == {
+        shown.strip(", ") or None
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_refused"),
+    [
+        ("de", "en", False),
+        ("DE-AT", "en_GB", False),
+        ("deu", None, False),
+        ("en", "de", True),
+        ("de", "fr", True),
+        ("zh-Hans", "en", True),
+    ],
+)
+def test_the_report_of_a_model_of_other_languages_is_refused(
+    folder, read, source, target, is_refused
+):
+    config = json.loads((folder / "config.json").read_text())
+    languages = {"source_language": "de", "target_language": "en"}
+    (folder / "config.json").write_text(json.dumps(config | languages))
+    report = read(REPORT | {"source_language": source, "target_language": target})
+    if not is_refused:
+        write_card(folder, reports=[report])
+        return
+    with pytest.raises(ValueError, match="the report on dev.tsv has (source|target)_language") as e:
+        write_card(folder, reports=[report])
+    assert "\n" not in str(e.value)
+    assert not (folder / "README.md").exists()
+
+
 def test_test_sets_of_one_name_in_two_places_are_kept_apart(folder):
     reports = [{"source": f"/corpora/{name}/test.tsv", "bleu": 1.5} for name in ("news", "talks")]
     for report in reports:  # in one go, and one after the other
