@@ -130,11 +130,14 @@ def _fast_search(
         pad_token_id=int(generation_config._pad_token_tensor),
         keeps_scores=bool(generation_config.output_scores),
     )
-    if beams == 1:
-        return _output(greedy_search(search), generation_config)
-    penalty, early_stopping = generation_config.length_penalty, generation_config.early_stopping
-    beam_search = BeamSearch(search, beams, penalty, early_stopping)
-    return _output(beam_search.run(generation_config.num_return_sequences), generation_config)
+    return _output(_run(search, generation_config), generation_config)
+
+
+def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
+    if settings.num_beams == 1:
+        return greedy_search(search)
+    ranking = settings.length_penalty, settings.early_stopping
+    return BeamSearch(search, settings.num_beams, *ranking).run(settings.num_return_sequences)
 
 
 @functools.cache
