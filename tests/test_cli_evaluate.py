@@ -209,6 +209,30 @@ def test_what_is_no_evaluation_is_left_alone(scored, tmp_path, monkeypatch, name
     assert json.loads((tmp_path / "out" / name).read_text()) == content
 
 
+def test_examples_are_drawn_from_the_whole_test_set_and_only_when_asked_for(scored, tmp_path):
+    sources, references, hypotheses = (
+        [f"{kind} {line}" for line in range(200)] for kind in ("source", "reference", "other")
+    )
+    write(tmp_path / "src", sources)
+    write(tmp_path / "ref", references)
+    words = "--source src --reference ref"
+    assert "translations" not in scored(words, hypotheses)[1]
+    examples = scored(f"{words} --examples 20", hypotheses)[1]["translations"]
+    assert examples == scored(f"{words} --examples 20", hypotheses)[1]["translations"]
+    lines = [int(one["source"].split()[1]) for one in examples]
+    assert len(set(lines)) == 20
+    assert lines == sorted(lines)
+    assert lines[0] < 50
+    assert lines[-1] >= 150
+    for line, one in zip(lines, examples, strict=True):
+        assert one == {
+            "source": f"source {line}",
+            "reference": f"reference {line}",
+            "translation": f"other {line}",
+        }
+    assert len(scored(f"{words} --examples 999", hypotheses)[1]["translations"]) == 200
+
+
 def test_no_old_report_is_beside_new_translations(scored, tmp_path, monkeypatch):
     write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
     scored("--source dev.tsv")

@@ -4,17 +4,23 @@ import argparse
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
-from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.commands.evaluation_folder import (
     alone_in_output,
     check_output,
     write_results,
+)
+from hf_vanilla_transformer.commands.evaluation_report import (
+    TestSet,
+    report_examples,
+    report_scores,
+    report_task,
 )
 from hf_vanilla_transformer.commands.options import (
     Commands,
@@ -23,6 +29,7 @@ from hf_vanilla_transformer.commands.options import (
     add_search,
     languages,
     search_settings,
+    whole_number,
 )
 from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
 from hf_vanilla_transformer.data.lines import read_lines
@@ -37,27 +44,10 @@ from hf_vanilla_transformer.loading import (
 )
 from hf_vanilla_transformer.scoring import RESAMPLES, Measurement, Scorer
 from hf_vanilla_transformer.survival import Survival
-from hf_vanilla_transformer.training.run import describe_environment
 from hf_vanilla_transformer.training.start import start_accelerator
 from hf_vanilla_transformer.translating import Sentences
 
-REPORT_NAMES = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
 PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
-
-
-@dataclass(frozen=True)
-class TestSet:
-    """Sentences and what they should become.
-
-    Attributes:
-        sources: Text to translate.
-        references: Sets of references, each with one for each sentence.
-        baseline: Translations of another system.
-    """
-
-    sources: list[str]
-    references: list[list[str]]
-    baseline: list[str] | None
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -104,6 +94,14 @@ def add_evaluate(commands: Commands) -> None:
         help="folder for report.json and translations.txt; translations are noted there as they "
         "come, so that the same command goes on after a break",
     )
+    command.add_argument(
+        "--examples",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="put so many sentences of the test set, drawn at random, with translations and first "
+        "references into the report, from where the model's card takes them",
+    )
     command.set_defaults(run=run)
 
 
@@ -138,10 +136,11 @@ def run(options: argparse.Namespace) -> str | None:
         survival.add(test_set.sources, translations)
         if journal:
             report = {
-                **_report_scores(measurements, options.baseline),
+                **report_scores(measurements, options.baseline),
                 **(asdict(loss) if loss else {}),
                 "survival": survival.as_dict(),
-                **_report_task(options, loaded[0].generation_config, test_set, of_text),
+                **report_task(options, loaded[0].generation_config, test_set, of_text),
+                **report_examples(options.examples, test_set, translations),
             }
             write_results(Path(options.output), translations, report)
             journal.remove()
@@ -217,52 +216,6 @@ def _translate(
         model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
     )
     return list(map(in_one_line, translations)), loss, journal
-
-
-def _report_scores(
-    measurements: Sequence[Measurement], baseline: str | None
-) -> dict[str, float | str | dict]:
-    """Return scores with two decimals, as sacreBLEU writes them to JSON."""
-    report: dict[str, float | str | dict] = {}
-    for found in measurements:
-        name = REPORT_NAMES[found.name]
-        report |= {name: round(found.score, 2), f"{name}_signature": found.signature}
-        if found.mean is not None:
-            interval = {"mean": round(found.mean, 2), "margin": round(found.margin, 2)}
-            report.setdefault("confidence", {})[name] = interval
-        if found.baseline is not None:
-            test = {"score": round(found.baseline, 2), "p_value": round(found.p_value, 4)}
-            report.setdefault("baseline", {"file": baseline})[name] = test
-    return report
-
-
-def _report_task(
-    options: argparse.Namespace,
-    own: GenerationConfig,
-    test_set: TestSet,
-    of_text: dict[str, str | None],
-) -> dict[str, object]:
-    """Return what was translated, by what, and how.
-
-    Args:
-        options: What was asked for.
-        own: The model's own settings of the search, for what was not.
-        test_set: What was translated.
-        of_text: Its languages.
-    """
-    search = {"num_beams": own.num_beams or 1, "gnmt_alpha": getattr(own, "gnmt_alpha", None)}
-    search |= search_settings(options)
-    return {
-        "sentences": len(test_set.sources),
-        "model": options.model,
-        "source": options.source,
-        "reference": options.reference or [],
-        **of_text,
-        "search": {name: value for name, value in search.items() if value is not None},
-        "dtype": options.dtype,
-        "batch_tokens": options.batch_tokens,
-        "environment": describe_environment(),
-    }
 
 
 def _rows(measurements: Sequence[Measurement]) -> list[str]:

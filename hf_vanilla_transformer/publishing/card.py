@@ -1,7 +1,9 @@
 """Write the card of a model: what it is, how to use it, what it was made of, how good it is."""
 
+import html
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -163,14 +165,22 @@ def _of_training(
 ) -> dict[str, object]:
     """Return what the template shows of the training, and a sentence to translate."""
     examples = [one for report in reports for one in report.get("translations", [])]
+    shown = [one for one in examples if one.get("reference") is None]
+    tested = [one for one in examples if one.get("reference") is not None]
     return {
         "data": training_data(report),
         "training": training_figures(report),
         "command": training_command(report),
         "curve": CURVE if _validations(report) else None,
-        "examples": examples,
+        "examples": shown,
+        "tested": [{name: _table_cell(text) for name, text in one.items()} for one in tested],
         "example": json.dumps(examples[0]["source"] if examples else "...", ensure_ascii=False),
     }
+
+
+def _table_cell(text: str) -> str:
+    """Return a text that Markdown shows as it is, within a table."""
+    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
 
 
 def _validations(report: dict[str, object]) -> list[dict[str, float | None]]:

@@ -50,7 +50,7 @@ REPORT = {
         "validations": [Whole(step=NUMBER, loss=NUMBER, bleu=(NUMBER, None))],
     },
     "environment": {"device": TEXT, "versions": {OTHERS: TEXT}},
-    "translations": [Whole(source=TEXT, translation=TEXT)],
+    "translations": [Whole(source=TEXT, translation=TEXT, reference=(TEXT, None))],
 }
 
 

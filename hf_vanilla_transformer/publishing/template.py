@@ -77,6 +77,14 @@ It was shown these sentences after training, and wrote:
 {%- if more.tokens %}, {{ more.tokens }} tokens{% endif %}
 {%- if more.dtype %}, {{ more.dtype }}{% endif %}
 {%- if more.signature %} (`{{ more.signature }}`){% endif %}
+{% endfor %}{% endif %}{% if tested %}
+## Examples
+
+{{ tested | length }} sentences of test sets, drawn at random, whatever became of them:
+
+| source | translation | reference |
+|---|---|---|
+{% for one in tested %}| {{ one.source }} | {{ one.translation }} | {{ one.reference }} |
 {% endfor %}{% endif %}
 ## Limits
 

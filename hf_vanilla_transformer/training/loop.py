@@ -7,7 +7,7 @@ divided by their number, so gradients do not depend on how the update is dealt o
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 import torch
@@ -248,6 +248,7 @@ class _Loop:
             ArithmeticError: The loss is not finite, so the weights are not worth saving.
         """
         validation = validate(self.model, self.state.steps)
+        validation = replace(validation, seconds=self.state.seconds)
         if not math.isfinite(validation.loss):
             raise self._not_saved(f"the validation loss is {validation.loss}")
         self.state.validations.append(validation)

@@ -14,11 +14,13 @@ class Validation:
         step: Number of the update.
         loss: Negative log-likelihood per target token, without label smoothing.
         bleu: BLEU of their translations, from 0 to 100; None if they were not translated.
+        seconds: Training time until then, without validations and saving.
     """
 
     step: int
     loss: float
     bleu: float | None = None
+    seconds: float | None = None
 
     @property
     def perplexity(self) -> float:

@@ -3,7 +3,9 @@
 Report: https://github.com/huggingface/transformers/issues/13528 (related: #25931, #7208).
 """
 
+import html
 import json
+import re
 
 import pytest
 import yaml
@@ -193,6 +195,22 @@ def test_without_validations_there_is_no_curve(folder, reports):
     write_card(folder, reports=reports({"training": {"steps": 3}}))
     assert not (folder / "learning_curve.png").exists()
     assert "learning_curve" not in text_of(folder)
+
+
+def test_examples_of_a_test_set_stand_in_a_table_as_they_are(folder, reports):
+    rows = [
+        {"source": "a | b", "translation": "*a* <b> `c`", "reference": "a_b_c [x](y)"},
+        {"source": "我爱猫", "translation": "", "reference": ""},
+    ]
+    write_card(folder, reports=reports(SCORES | {"translations": rows}))
+    table = [line for line in text_of(folder).split("\n") if line.startswith("| ")]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table]
+    assert [cell.strip() for cell in cells[0]] == ["source", "translation", "reference"]
+    for row, found in zip(rows, cells[1:], strict=True):
+        shown = [html.unescape(re.sub(r"\\(.)", r"\1", cell.strip())) for cell in found]
+        assert shown == list(row.values())
+    assert "<b>" not in text_of(folder)
+    assert '"a | b"' in text_of(folder), "the example of the code"
 
 
 def test_what_a_person_wrote_survives_and_the_rest_is_renewed(folder, reports):
