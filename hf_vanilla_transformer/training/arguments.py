@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.training_data import PassOptions
 from hf_vanilla_transformer.presets import PRESETS, Preset
+from hf_vanilla_transformer.training.schedule import Shape
 
 T = TypeVar("T")
 
@@ -222,8 +223,12 @@ class LoopArguments:
     )
     learning_rate: float | None = _option(
         None,
-        "Highest learning rate; it falls with the inverse square root of the update. Left out: "
-        "the paper's, (d_model * warmup_steps)^-0.5.",
+        "Highest learning rate. Left out: the paper's, (d_model * warmup_steps)^-0.5.",
+    )
+    schedule: Shape = _option(
+        "inverse-sqrt",
+        "How the learning rate falls after the warm-up: with the inverse square root of the "
+        "update, as in the paper, or in a straight line to 0 at the end of the run.",
     )
     clip_norm: float = _option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
     spike_ratio: float | None = _option(

@@ -20,9 +20,14 @@ from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.interrupt import finish_on_signal
 from hf_vanilla_transformer.training.loss_watch import LossWatch, name_worst_pairs
 from hf_vanilla_transformer.training.progress import Progress, perplexity
-from hf_vanilla_transformer.training.run_state import RunState, Validation, limit_reached
+from hf_vanilla_transformer.training.run_state import (
+    RunState,
+    Validation,
+    limit_reached,
+    share_done,
+)
 from hf_vanilla_transformer.training.saved_state import SavedState
-from hf_vanilla_transformer.training.schedule import learning_rate, paper_peak
+from hf_vanilla_transformer.training.schedule import Schedule, paper_peak
 from hf_vanilla_transformer.training.updates import (
     PairsOfEpoch,
     Share,
@@ -102,12 +107,13 @@ class _Loop:
         self.state = RunState() if saved is None else saved.state
         make_collator = packed_collator if arguments.pack else pair_collator
         self.collate = make_collator(model.config)
-        self.peak_rate = arguments.learning_rate or paper_peak(
+        peak = arguments.learning_rate or paper_peak(
             d_model=model.config.d_model, warmup_steps=arguments.warmup_steps
         )
+        self.schedule = Schedule(arguments.schedule, peak, arguments.warmup_steps)
         if arguments.gradient_checkpointing:
             recompute_activations(model)
-        optimizer = torch.optim.Adam(model.parameters(), lr=self.peak_rate, fused=True, **ADAM)
+        optimizer = torch.optim.Adam(model.parameters(), lr=peak, fused=True, **ADAM)
         self.model, self.optimizer = accelerator.prepare(model.train(), optimizer)
         if saved is not None:
             self._load_optimizer(saved.optimizer())
@@ -136,7 +142,8 @@ class _Loop:
                 self._validate(validate)
                 self._save(save)
 
-        self._tell_of_rate()
+        for note in self.schedule.notes(self.arguments.max_steps):
+            self.progress.note(note)
         state.stopped_by = limit_reached(state, self.arguments) or self._train(pairs_of, checkpoint)
         if state.stopped_by == "interrupt":
             self._save(save)  # before validation, which takes time: a second signal may follow
@@ -144,16 +151,6 @@ class _Loop:
             checkpoint()
         self.progress.note(f"training ended after step {state.steps}: {state.stopped_by}")
         return state
-
-    def _tell_of_rate(self) -> None:
-        """Log where the learning rate goes, and if it will not get there."""
-        warmup, last = self.arguments.warmup_steps, self.arguments.max_steps
-        self.progress.note(f"learning rate: rises to {self.peak_rate:.2e} at step {warmup}")
-        if last is not None and last < warmup:
-            self.progress.note(
-                f"training will end at step {last} of {warmup} warm-up steps, when the model has "
-                "learned little: see --max-steps, --warmup-steps and --learning-rate"
-            )
 
     def _train(self, pairs_of: PairsOfEpoch, checkpoint: Callable[[], None]) -> str:
         """Update the weights until a limit is reached; return its name."""
@@ -165,7 +162,7 @@ class _Loop:
             for update in updates:
                 is_interrupted, is_over = self._update(update, interrupted)
                 state.epoch, state.batch = update.next_epoch, update.next_batch
-                state.seconds = self.progress.seconds
+                state.passes = update.passes
                 if is_interrupted:
                     return "interrupt"
                 if is_over:
@@ -181,12 +178,13 @@ class _Loop:
     def _update(self, update: Update, interrupted: Event) -> tuple[bool, bool]:
         """Change the weights once; return whether to stop for a signal, and for the time."""
         share, step = update.share, self.state.steps + 1
-        rate = learning_rate(step, peak=self.peak_rate, warmup_steps=self.arguments.warmup_steps)
+        rate = self.schedule.rate(step, done=share_done(self.state, self.arguments))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = self._accumulate_gradients(share, step)
-        loss, is_interrupted, is_over = self._sum_over_processes(
-            losses.sum().item(), float(interrupted.is_set()), float(self.progress.is_over)
+        seconds = self.progress.seconds / self.accelerator.num_processes
+        loss, is_interrupted, is_over, self.state.seconds = self._sum_over_processes(
+            losses.sum().item(), interrupted.is_set(), self.progress.is_over, seconds
         )
         if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(

@@ -49,7 +49,10 @@ class RunState:
     """Pass over the training pairs that the next update belongs to, from 0."""
     batch: int = 0
     """Updates of that pass that are made."""
+    passes: float = 0.0
+    """Passes over the training pairs, the last one in part."""
     seconds: float = 0.0
+    """Time of training, the same for all processes."""
     tokens: int = 0
     """Source and target tokens trained on, of all processes."""
     stopped_by: str = ""
@@ -82,6 +85,16 @@ class RunState:
         """Return the state that was saved."""
         validations = [Validation(**one) for one in content["validations"]]
         return cls(**content | {"validations": validations})
+
+
+def share_done(state: RunState, arguments: LoopArguments) -> float:
+    """Return how much of a run is over, from 0 to 1, by the nearest of its limits."""
+    shares = (
+        state.steps / (arguments.max_steps or math.inf),
+        state.passes / (arguments.epochs or math.inf),
+        state.seconds / (60 * (arguments.max_minutes or math.inf)),
+    )
+    return min(1.0, max(shares))
 
 
 def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:

@@ -1,14 +1,45 @@
-"""Learning rate: linear warm-up, then the inverse square root of the step."""
+"""Learning rate: linear warm-up, then the inverse square root of the step or a straight line."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Shape = Literal["inverse-sqrt", "linear"]
 
 
-def learning_rate(step: int, *, peak: float, warmup_steps: int) -> float:
-    """Return the rate of update `step`, counted from 1.
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate goes.
 
-    It grows linearly to `peak` at `warmup_steps` and falls as 1/sqrt(step) from there. With
-    `paper_peak` this is Vaswani et al. 2017, §5.3, eq. 3:
-    d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
+    It grows linearly to `peak` at `warmup_steps`. From there it falls as 1/sqrt(step)
+    ("inverse-sqrt"): with `paper_peak` this is Vaswani et al. 2017, §5.3, eq. 3,
+    d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). Or it follows the straight line from
+    `peak` at the beginning of the run to 0 at its end ("linear").
     """
-    return peak * min((warmup_steps / step) ** 0.5, step / warmup_steps)
+
+    shape: Shape
+    peak: float
+    warmup_steps: int
+
+    def rate(self, step: int, *, done: float) -> float:
+        """Return the rate of an update.
+
+        Args:
+            step: Its number, counted from 1.
+            done: How much of the run is over before it, from 0 to 1.
+        """
+        falling = 1 - done if self.shape == "linear" else (self.warmup_steps / step) ** 0.5
+        return self.peak * min(step / self.warmup_steps, falling)
+
+    def notes(self, max_steps: int | None) -> Iterator[str]:
+        """Say where the rate goes, and if a run of `max_steps` will not get there."""
+        then = " and falls to 0 at the end" if self.shape == "linear" else ""
+        yield f"learning rate: rises to {self.peak:.2e} at step {self.warmup_steps}{then}"
+        if max_steps is not None and max_steps < self.warmup_steps:
+            yield (
+                f"training will end at step {max_steps} of {self.warmup_steps} warm-up steps, when "
+                "the model has learned little: see --max-steps, --warmup-steps and --learning-rate"
+            )
 
 
 def paper_peak(*, d_model: int, warmup_steps: int) -> float:

@@ -57,6 +57,7 @@ class Update(NamedTuple):
     pairs: EncodedPairs
     next_epoch: int
     next_batch: int
+    passes: float
 
 
 def plan_updates(
@@ -83,7 +84,8 @@ def plan_updates(
         shares = _Shares(pairs, batches[done:], arguments.accumulate, accelerator, collate)
         for number, share in enumerate(_loader(shares, accelerator), start=done + 1):
             is_last = number == len(batches)
-            yield Update(share, pairs, epoch + is_last, 0 if is_last else number)
+            passes = epoch + number / len(batches)
+            yield Update(share, pairs, epoch + is_last, 0 if is_last else number, passes)
 
 
 def collate_part(

@@ -14,7 +14,7 @@ from hf_vanilla_transformer.data.batching import epoch_batches
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.training import interrupt, loop, loss_watch
-from hf_vanilla_transformer.training.schedule import learning_rate
+from hf_vanilla_transformer.training.schedule import Schedule
 
 
 def summed_loss(model, pairs, label_smoothing):
@@ -57,7 +57,7 @@ def test_updates_equal_plain_full_batch_steps_however_the_batch_is_split(
 
     tokens = pairs.lengths[:, 1].sum()
     for step in range(1, 5):
-        oracle.param_groups[0]["lr"] = learning_rate(step, peak=1e-2, warmup_steps=2)
+        oracle.param_groups[0]["lr"] = Schedule("inverse-sqrt", 1e-2, 2).rate(step, done=0)
         (summed_loss(plain, pairs, 0.1) / tokens).backward()
         torch.nn.utils.clip_grad_norm_(plain.parameters(), clip_norm or float("inf"))
         oracle.step()
@@ -121,6 +121,26 @@ def test_the_first_limit_ends_the_run(tiny_model, limits, stopped_by, steps):
         epoch_batches(copying_pairs().lengths, batch_tokens=40, seed=1, epoch=0)
     )
     assert (result.stopped_by, result.steps) == (stopped_by, expected)
+
+
+@pytest.mark.parametrize("limit", ["max_steps", "epochs"])
+def test_a_linear_rate_comes_near_zero_at_the_end_of_the_run(tiny_model, monkeypatch, limit):
+    rates = []
+    monkeypatch.setattr(loop.Progress, "update", lambda self, step, rate, **_: rates.append(rate))
+    a_pass = len(epoch_batches(copying_pairs().lengths, batch_tokens=40, seed=1, epoch=0))
+    limits = {"max_steps": 2 * a_pass} if limit == "max_steps" else {"max_steps": None, "epochs": 2}
+    run(tiny_model(), numbers(schedule="linear", warmup_steps=2, **limits))
+    line = [1e-2 * (1 - step / (2 * a_pass)) for step in range(2 * a_pass)]
+    assert rates == pytest.approx([5e-3, *line[1:]])
+
+
+def test_a_linear_rate_falls_with_the_minutes_where_these_end_the_run(tiny_model, monkeypatch):
+    rates = []
+    monkeypatch.setattr(loop.Progress, "update", lambda self, step, rate, **_: rates.append(rate))
+    monkeypatch.setattr(loop.Progress, "seconds", property(lambda self: 6.0 * len(rates)))
+    run(tiny_model(), numbers(schedule="linear", max_minutes=1, max_steps=None))
+    line = [1e-2 * (1 - 0.1 * update) for update in range(10)]
+    assert rates[1:-1] == pytest.approx(line[:-1])
 
 
 def test_it_stops_when_validation_no_longer_improves(tiny_model, monkeypatch):

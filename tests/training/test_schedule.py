@@ -1,6 +1,6 @@
 import pytest
 
-from hf_vanilla_transformer.training.schedule import learning_rate, paper_peak
+from hf_vanilla_transformer.training.schedule import Schedule, paper_peak
 
 
 @pytest.mark.parametrize("step", [1, 17, 4000, 4001, 100_000])
@@ -8,12 +8,25 @@ def test_paper_peak_gives_equation_three(step):
     d_model, warmup_steps = 512, 4000
     peak = paper_peak(d_model=d_model, warmup_steps=warmup_steps)
     expected = d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
-    rate = learning_rate(step, peak=peak, warmup_steps=warmup_steps)
+    rate = Schedule("inverse-sqrt", peak, warmup_steps).rate(step, done=0.9)
     assert rate == pytest.approx(expected, rel=1e-12)
 
 
 def test_rate_peaks_at_the_end_of_warm_up_and_halves_at_four_times_as_many_steps():
-    rates = [learning_rate(step, peak=1e-3, warmup_steps=100) for step in range(1, 401)]
+    schedule = Schedule("inverse-sqrt", 1e-3, 100)
+    rates = [schedule.rate(step, done=0) for step in range(1, 401)]
     assert max(rates) == rates[99] == pytest.approx(1e-3)
     assert rates[49] == pytest.approx(5e-4)
     assert rates[399] == pytest.approx(5e-4)
+
+
+def test_a_linear_rate_falls_by_equal_amounts_and_is_highest_where_warm_up_ends():
+    schedule = Schedule("linear", 1e-3, 10)
+    rates = [schedule.rate(step, done=(step - 1) / 100) for step in range(1, 101)]
+    assert rates[:5] == pytest.approx([1e-4, 2e-4, 3e-4, 4e-4, 5e-4])
+    assert max(rates) == rates[9]
+    assert rates[50] == pytest.approx(5e-4)
+    falls = [before - after for before, after in zip(rates[10:], rates[11:], strict=False)]
+    assert falls == pytest.approx([1e-5] * len(falls))
+    assert rates[-1] == pytest.approx(1e-5), "the last update still learns"
+    assert schedule.rate(500, done=1) == 0
