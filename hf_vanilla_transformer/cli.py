@@ -21,6 +21,7 @@ from hf_vanilla_transformer.commands.translate import add_translate
 from hf_vanilla_transformer.quickstart import describe, quickstart
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 from hf_vanilla_transformer.training.checkpoints import average_checkpoints
+from hf_vanilla_transformer.training.choice import choose_by_amount
 from hf_vanilla_transformer.training.corpora import preview_cleaning
 from hf_vanilla_transformer.training.run import run_training
 from hf_vanilla_transformer.training.start import preset_of
@@ -102,7 +103,7 @@ def _add_train(commands: Commands) -> None:
         metavar="F.yaml",
         help="file with options, as a run writes them to config.yaml; typed ones win over it",
     )
-    command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None)
+    command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None, schedule=None)
 
 
 def _add_average(commands: Commands) -> None:
@@ -129,6 +130,8 @@ def _train(options: argparse.Namespace) -> None:
         for arguments in TRAIN_ARGUMENTS
     )
     run, data = RunArguments(**given), DataArguments(**data)
+    LoopArguments.with_preset(preset_of(run), loop)  # refuses a number before anything is read
+    run = choose_by_amount(run, data)
     if run.dry_run:
         for found in preview_cleaning(run, data):
             print(found if isinstance(found, str) else "\t".join(map(_in_one_line, found)))

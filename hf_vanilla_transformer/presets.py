@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 
+PAPER_TRAINING = {"batch_tokens": 25_000, "warmup_steps": 4000, "max_steps": 100_000}
+
+
+SMALL_TRAINING = {"batch_tokens": 4096, "schedule": "linear"}
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -16,17 +21,13 @@ class Preset:
     Attributes:
         architecture: Fields of `VanillaTransformerConfig` that differ from the paper's base model.
         label_smoothing: eps_ls of §5.4.
-        warmup_steps: Steps over which the learning rate rises (§5.3).
-        train_steps: Optimiser steps.
-        batch_tokens: Target tokens in a batch, of all processes (§5.1).
+        training: Options of the training loop, which end it too (§5).
         source: Where the row stands in the literature.
     """
 
     architecture: dict[str, object] = field(default_factory=dict)
     label_smoothing: float = 0.1
-    warmup_steps: int = 4000
-    train_steps: int = 100_000
-    batch_tokens: int = 25_000
+    training: dict[str, object] = field(default_factory=lambda: dict(PAPER_TRAINING))
     source: str = "Vaswani et al. 2017, table 3"
 
     def config(self, **overrides: object) -> VanillaTransformerConfig:
@@ -61,7 +62,7 @@ PRESETS: dict[str, Preset] = {
     "E-learned-positions": _row(position_type="learned"),
     "big": Preset(
         architecture={"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
-        train_steps=300_000,
+        training=PAPER_TRAINING | {"max_steps": 300_000},
     ),
     "tiny": Preset(
         architecture={
@@ -72,10 +73,21 @@ PRESETS: dict[str, Preset] = {
             "encoder_layers": 4,
             "decoder_layers": 4,
             "dropout": 0.3,
+            "norm_position": "pre",
         },
-        warmup_steps=2000,
-        train_steps=8000,
-        batch_tokens=4096,
-        source="Wu et al. 2021 (Transformer-Tiny for Multi30k)",
+        training=SMALL_TRAINING | {"learning_rate": 3e-3, "warmup_steps": 800, "epochs": 100},
+        source="sizes: Wu et al. 2021 (Transformer-Tiny for Multi30k)",
+    ),
+    "small": Preset(
+        architecture={
+            "vocab_size": 16_000,
+            "d_model": 256,
+            "d_ff": 1024,
+            "num_heads": 4,
+            "dropout": 0.3,
+            "norm_position": "pre",
+        },
+        training=SMALL_TRAINING | {"learning_rate": 1e-3, "warmup_steps": 4000, "epochs": 50},
+        source="sizes: JoeyNMT (Kreutzer et al. 2019) for the 160,000 pairs of IWSLT14",
     ),
 }

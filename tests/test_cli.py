@@ -214,7 +214,7 @@ def test_train_average_and_translate_follow_each_other(tmp_path, capsys, monkeyp
     assert main([*arguments, "--source-lang", "zh", "--target-lang", "en"]) == 0
     report = json.loads((run / "report.json").read_text())
     assert report["left_out"] == {"blank": 4, "too_long": 0}
-    assert report["arguments"]["warmup_steps"] == 2000, "the preset's"
+    assert report["arguments"]["warmup_steps"] == 800, "the preset's"
     assert report["training"]["steps"] == 3
     model, tokenizer = load_for_translation(str(run / "model"))
     assert (model.config.encoder_layers, model.config.target_language) == (4, "en")

@@ -78,7 +78,8 @@ class RunArguments:
     preset: str | None = _option(
         None,
         "Architecture and training numbers: tiny suits small corpora, the others are the rows of "
-        f"the paper's table 3. One of: {', '.join(PRESETS)}. Left out: base.",
+        f"the paper's table 3. One of: {', '.join(PRESETS)}. Left out: tiny, small or base, by the "
+        "number of pairs.",
         "NAME",
     )
     from_model: str | None = _option(
@@ -94,7 +95,8 @@ class RunArguments:
         None, "Use this tokenizer.json, or the one in this folder, and train none.", "PATH"
     )
     vocab_size: int | None = _option(
-        None, "Entries of the vocabulary, of each if there are two. Left out: the preset's number."
+        None,
+        "Entries of the vocabulary, of each if there are two. Left out: by the number of pairs.",
     )
     separate_vocabularies: bool = _option(
         False, "Train a vocabulary and embeddings for each side, in place of shared ones."
@@ -209,7 +211,7 @@ class LoopArguments:
         1, "Parts in which each process takes its share of an update; more parts, less memory."
     )
     max_steps: int | None = _option(
-        None, "Stop after this many updates. With no end given: the preset's number."
+        None, "Stop after this many updates. With no end given, the preset sets one."
     )
     epochs: int | None = _option(None, "Stop after this many passes over the training pairs.")
     max_minutes: float | None = _option(None, "Stop after this many minutes of training.")
@@ -223,12 +225,14 @@ class LoopArguments:
     )
     learning_rate: float | None = _option(
         None,
-        "Highest learning rate. Left out: the paper's, (d_model * warmup_steps)^-0.5.",
+        "Highest learning rate. Left out: the preset's number, or the paper's, (d_model * "
+        "warmup_steps)^-0.5.",
     )
     schedule: Shape = _option(
         "inverse-sqrt",
         "How the learning rate falls after the warm-up: with the inverse square root of the "
-        "update, as in the paper, or in a straight line to 0 at the end of the run.",
+        "update, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
+        "the preset has it.",
     )
     clip_norm: float = _option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
     spike_ratio: float | None = _option(
@@ -284,8 +288,7 @@ class LoopArguments:
         given = {name: value for name, value in options.items() if value is not None}
         numbers: dict[str, object] = dict(FINE_TUNING)
         if preset is not None:
-            numbers = {"batch_tokens": preset.batch_tokens, "warmup_steps": preset.warmup_steps}
-            numbers["max_steps"] = preset.train_steps
+            numbers = dict(preset.training)
         if given.keys() & set(LIMITS):
             numbers = {name: number for name, number in numbers.items() if name not in LIMITS}
         return cls(**numbers | given)

@@ -1,0 +1,106 @@
+"""What is trained where options say nothing: a model and a vocabulary that suit the corpus."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from hf_vanilla_transformer.data.corpus import Corpus
+from hf_vanilla_transformer.data.lines import ignore
+from hf_vanilla_transformer.presets import PRESETS
+from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
+from hf_vanilla_transformer.training.corpora import open_training_corpora
+
+logger = logging.getLogger(__name__)
+
+# The first preset whose number is above that of the pairs.
+PRESET_BELOW = (("tiny", 100_000), ("small", 1_000_000), ("base", math.inf))
+MOST_COUNTED = 1_000_000
+LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs
+BYTES_AND_ROLES = 260
+WHY = {
+    "preset": "few pairs teach a small model more than a large one",
+    "vocab_size": "grows with the root of the number of pairs",
+}
+
+
+class Amount(NamedTuple):
+    """How much there is to learn from.
+
+    Attributes:
+        pairs: Number of pairs, counted up to `MOST_COUNTED`.
+        characters: Number of different characters in them.
+    """
+
+    pairs: int
+    characters: int
+
+
+def choose_by_amount(run: RunArguments, data: DataArguments) -> RunArguments:
+    """Fill in preset and size of the vocabulary where they are left out, and say why.
+
+    Few pairs teach a small model with a small vocabulary more than a large one: it has less to
+    learn by heart, and every entry of the vocabulary is met more often (Sennrich and Zhang 2019;
+    Araabi and Monz 2020; docs/experiments.md).
+
+    Raises:
+        FileNotFoundError: A corpus is missing.
+        ValueError: A corpus cannot be read.
+    """
+    wants_vocabulary = run.vocab_size is None and run.tokenizer is None
+    if run.from_model or not (wants_vocabulary or run.preset is None):
+        return run
+    amount = count(open_training_corpora(run, data)[0])
+    chosen: dict[str, object] = {}
+    if run.preset is None:
+        chosen["preset"] = preset_for(amount)
+    if wants_vocabulary:
+        chosen["vocab_size"] = vocabulary_for(amount)
+    _tell(amount, chosen)
+    return dataclasses.replace(run, **chosen)
+
+
+def count(corpora: Sequence[Corpus]) -> Amount:
+    """Read up to `MOST_COUNTED` pairs and say how much is in them."""
+    rows = (texts for corpus in corpora for _, *texts in corpus.rows(ignore))
+    pairs, characters = 0, set()
+    for texts in islice(rows, MOST_COUNTED):
+        pairs += 1
+        characters.update(*texts)
+    return Amount(pairs, len(characters))
+
+
+def preset_for(amount: Amount) -> str:
+    """Return the name of the preset that suits the number of pairs."""
+    return next(name for name, limit in PRESET_BELOW if amount.pairs < limit)
+
+
+def vocabulary_for(amount: Amount) -> int:
+    """Return how many entries a vocabulary should have.
+
+    Every character and byte has an entry; merges grow with the square root of the pairs: 1,000 for
+    1,000 of them, 5,400 for 29,000, and with 4.5 million pairs the paper's 37,000 are reached.
+    """
+    merges = 1000 * math.sqrt(amount.pairs / 1000)
+    entries = BYTES_AND_ROLES + amount.characters + merges
+    return min(math.ceil(entries / 100) * 100, LARGEST_VOCABULARY)
+
+
+def _tell(amount: Amount, chosen: dict[str, object]) -> None:
+    """Say what was chosen, why, and how to choose something else."""
+    more = " or more" if amount.pairs == MOST_COUNTED else ""
+    options = [f"--{_spelt(name)} {value} ({WHY[name]})" for name, value in chosen.items()]
+    logger.info(
+        "%s%s pairs, %s different characters; taken unless you set it: %s",
+        f"{amount.pairs:,}", more, f"{amount.characters:,}", ", ".join(options),
+    )  # fmt: skip
+    if "preset" in chosen:
+        training = PRESETS[chosen["preset"]].training
+        numbers = ", ".join(f"--{_spelt(name)} {value}" for name, value in training.items())
+        logger.info("preset %s trains with, unless you set it: %s", chosen["preset"], numbers)
+
+
+def _spelt(name: str) -> str:
+    return name.replace("_", "-")

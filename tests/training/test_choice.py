@@ -1,0 +1,74 @@
+"""What is trained where options say nothing."""
+
+import gzip
+import logging
+
+import pytest
+
+from hf_vanilla_transformer.presets import PRESETS
+from hf_vanilla_transformer.training import choice
+from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
+from hf_vanilla_transformer.training.choice import Amount, choose_by_amount, preset_for
+from hf_vanilla_transformer.training.choice import vocabulary_for as entries
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return what makes the options of a run on three pairs with seven different characters."""
+    file = tmp_path / "corpus.tsv.gz"
+    file.write_bytes(gzip.compress(b"ab\tcd\nab\te\n\xe7\x8c\xab\tg\n"))
+
+    def make(**options):
+        return RunArguments(train=[str(file)], valid=[str(file)], output="out", **options)
+
+    return make
+
+
+def test_pairs_and_characters_are_counted_over_all_corpora(run, monkeypatch):
+    options = run(preset="tiny")
+    corpora = choice.open_training_corpora(options, DataArguments())[0]
+    assert choice.count(corpora) == Amount(3, 7)
+    assert choice.count(corpora * 2) == Amount(6, 7)
+    monkeypatch.setattr(choice, "MOST_COUNTED", 2)
+    assert choice.count(corpora) == Amount(2, 5), "no more than needed is read"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "preset"),
+    [(1, "tiny"), (99_999, "tiny"), (100_000, "small"), (999_999, "small"), (1_000_000, "base")],
+)
+def test_more_pairs_get_a_larger_model(pairs, preset):
+    assert preset_for(Amount(pairs, 100)) == preset
+    LoopArguments.with_preset(PRESETS[preset], {})
+
+
+def test_a_vocabulary_grows_with_pairs_and_characters_up_to_that_of_the_paper():
+    assert entries(Amount(1000, 40)) == 1300
+    assert entries(Amount(4000, 40)) == 2300
+    assert entries(Amount(4000, 2040)) == 4300
+    assert entries(Amount(1, 5)) == 300
+    assert entries(Amount(4_500_000, 500)) == 37_000
+
+
+def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
+    caplog.set_level(logging.INFO)
+    chosen = choose_by_amount(run(), DataArguments())
+    assert (chosen.preset, chosen.vocab_size) == ("tiny", 400)
+    told = " ".join(caplog.messages)
+    for words in ("3 pairs", "7 different characters", "--preset tiny", "--vocab-size 400"):
+        assert words in told
+    for name, value in PRESETS["tiny"].training.items():
+        assert f"--{name.replace('_', '-')} {value}" in told
+    assert choose_by_amount(run(preset="big"), DataArguments()).preset == "big"
+    assert choose_by_amount(run(vocab_size=9), DataArguments()).vocab_size == 9
+
+
+@pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "base", "vocab_size": 9}])
+def test_nothing_is_read_where_nothing_is_to_choose(run, options, monkeypatch):
+    monkeypatch.setattr(choice, "open_training_corpora", None)
+    assert choose_by_amount(run(**options), DataArguments()) == run(**options)
+
+
+def test_a_tokenizer_that_is_brought_has_its_own_size(run):
+    chosen = choose_by_amount(run(tokenizer="t"), DataArguments())
+    assert (chosen.preset, chosen.vocab_size) == ("tiny", None)
