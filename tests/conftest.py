@@ -20,6 +20,10 @@ from tiny import build_model
 atexit.register(shutil.rmtree, os.environ["HF_DATASETS_CACHE"], ignore_errors=True)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--data", metavar="DIR", help="real corpora, for tests that can use them")
+
+
 @pytest.fixture
 def tiny_model():
     """Return the factory of tiny models: `tiny_model(**config_fields)`."""

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Train on all GPUs of this machine (as `accelerate config` has it), or with a process on each of
+# up to four CPU cores; PROCESSES=N sets their number. Options are those of `vanilla-transformer train`.
+set -euo pipefail
+script="$(dirname "$0")/train.py"
+if [ "$(python -c 'import torch; print(torch.cuda.device_count())')" -gt 0 ]; then
+  exec accelerate launch ${PROCESSES:+--num_processes "$PROCESSES"} "$script" "$@"
+fi
+cores=$(python -c 'import os; print(min(4, len(os.sched_getaffinity(0))))')
+if [ "${PROCESSES:=$cores}" -gt 1 ]; then
+  exec torchrun --standalone --nproc_per_node "$PROCESSES" "$script" "$@"
+fi
+exec python "$script" "$@"

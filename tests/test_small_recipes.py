@@ -1,0 +1,93 @@
+"""The recipes for small corpora, from files of pairs to a folder that can be published.
+
+They run on made-up text for a moment; with `--data DIR`, where DIR holds `multi30k/` and
+`tatoeba-zh-en/`, on these for a minute, and a second time, when there is nothing left to train.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from synthetic import write_corpus
+
+ROOT = Path(__file__).parents[1]
+SPLITS = {"train": 400, "val": 20, "test": 25}
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """Return an environment in which the commands of this package are found."""
+    own = tmp_path / "bin" / "vanilla-transformer"
+    own.parent.mkdir()
+    own.write_text(f'#!/bin/sh\nexec {sys.executable} -m hf_vanilla_transformer.cli "$@"\n')
+    own.chmod(0o755)
+    path = [str(own.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    packages = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PATH": os.pathsep.join(path), "PYTHONPATH": os.pathsep.join(packages)}
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Return a folder with the files of both corpora, of made-up words."""
+    for split, count in SPLITS.items():
+        lines = write_corpus(tmp_path / split, count).read_text().splitlines()
+        for name, texts in {
+            f"tatoeba-zh-en/{split}.tsv": lines,
+            f"multi30k/{split.replace('test', 'test_2016_flickr')}.en": _side(lines, 0),
+            f"multi30k/{split.replace('test', 'test_2016_flickr')}.de": _side(lines, 1),
+        }.items():
+            file = tmp_path / f"{name}.gz"
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(gzip.compress("".join(f"{text}\n" for text in texts).encode()))
+    return tmp_path
+
+
+def _side(lines, side):
+    return [line.split("\t")[side] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "corpus", "test", "processes"),
+    [
+        ("multi30k_en_de", "multi30k", "test_2016_flickr", 2),
+        ("tatoeba_zh_en", "tatoeba-zh-en", "test", 1),
+    ],
+)
+def test_a_recipe_leads_from_files_to_a_model_with_its_card(
+    commands, request, tmp_path, recipe, corpus, test, processes
+):
+    data = request.config.getoption("--data")
+    limits = ["--max-minutes", "1", "--save-every", "50", "--valid-beams", "0"]
+    if data is None:
+        data = request.getfixturevalue("made_up")
+        limits = ["--max-steps", "6", "--save-every", "3", "--vocab-size", "330"]
+    words = ["bash", str(ROOT / "scripts" / f"{recipe}.sh"), str(Path(data, corpus)), "run"]
+    completed = [
+        subprocess.run(
+            [*words, *limits, "--warmup-steps", "50", "--track", "none"],
+            env=commands | {"PROCESSES": str(processes)},
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )
+        for _ in range(1 if request.config.getoption("--data") is None else 2)
+    ]  # fmt: skip
+    for one in completed:
+        assert one.returncode == 0, one.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    losses = [one["loss"] for one in report["training"]["validations"]]
+    assert len(losses) > 1
+    assert losses[-1] < losses[0]
+    assert report["training"]["processes"] == processes
+    assert all("nothing to do" in one.stderr for one in completed[1:])
+    scores = json.loads((tmp_path / "run" / test / "report.json").read_text())
+    card = (tmp_path / "run" / "model" / "README.md").read_text("utf-8")
+    assert f"BLEU **{scores['bleu']}**" in card
+    assert card.count("\n| ", card.index("## Examples")) == 21
+    if recipe == "multi30k_en_de":
+        tokenized = json.loads((tmp_path / "run" / "test_2016_flickr_moses.json").read_text())
+        assert f"BLEU **{tokenized['bleu']}** on {tokenized['source']}" in card
+    else:
+        assert completed[0].stdout.count("\n") >= 5, "scores and the sentence about cats"
