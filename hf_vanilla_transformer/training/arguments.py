@@ -214,7 +214,9 @@ class LoopArguments:
         None, "Stop after this many updates. With no end given, the preset sets one."
     )
     epochs: int | None = _option(None, "Stop after this many passes over the training pairs.")
-    max_minutes: float | None = _option(None, "Stop after this many minutes of training.")
+    max_minutes: float | None = _option(
+        None, "Stop after this many minutes of updates; validation comes on top."
+    )
     patience: int | None = _option(
         None, "Stop after this many validations in a row without a new best. Left out: never."
     )

@@ -60,7 +60,7 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Seconds that training has taken, those before it was resumed included."""
+        """Seconds that updates have taken, those before the run was resumed included."""
         return self.seconds_before + time.monotonic() - self.began
 
     @property
@@ -91,10 +91,12 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time of the block out of tokens/s."""
+        """Leave the time of the block out of everything."""
         began = time.monotonic()
         yield
-        self.window.began += time.monotonic() - began
+        pause = time.monotonic() - began
+        self.began += pause
+        self.window.began += pause
 
     def note(self, text: str) -> None:
         """Log one event on a line of its own."""

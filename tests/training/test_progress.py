@@ -57,8 +57,10 @@ def test_time_limits_and_pauses(monkeypatch):
     with shown.paused():
         now[0] += 20
     assert shown.window.began == 20
+    now[0] += 29
+    assert shown.seconds == 29
     assert not shown.is_over
-    now[0] += 10
+    now[0] += 1
     assert shown.is_over
 
 
