@@ -131,7 +131,7 @@ def _train(options: argparse.Namespace) -> None:
     )
     run, data = RunArguments(**given), DataArguments(**data)
     LoopArguments.with_preset(preset_of(run), loop)  # refuses a number before anything is read
-    run = choose_by_amount(run, data)
+    run, loop = choose_by_amount(run, data, loop)
     if run.dry_run:
         for found in preview_cleaning(run, data):
             print(found if isinstance(found, str) else "\t".join(map(_in_one_line, found)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hf_vanilla_transformer.data.corpus import Corpus
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.presets import PRESETS
-from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
+from hf_vanilla_transformer.training.arguments import LIMITS, DataArguments, RunArguments
 from hf_vanilla_transformer.training.corpora import open_training_corpora
 
 logger = logging.getLogger(__name__)
@@ -18,11 +18,13 @@ logger = logging.getLogger(__name__)
 # The first preset whose number is above that of the pairs.
 PRESET_BELOW = (("tiny", 100_000), ("small", 1_000_000), ("base", math.inf))
 MOST_COUNTED = 1_000_000
-LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs
+LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs (§5.1)
 BYTES_AND_ROLES = 260
+PAIRS_SEEN, MOST_PASSES = 320_000, 1000  # a few thousand updates, however small the corpus is
 WHY = {
     "preset": "few pairs teach a small model more than a large one",
     "vocab_size": "grows with the root of the number of pairs",
+    "epochs": "more passes over fewer pairs",
 }
 
 
@@ -38,28 +40,43 @@ class Amount(NamedTuple):
     characters: int
 
 
-def choose_by_amount(run: RunArguments, data: DataArguments) -> RunArguments:
-    """Fill in preset and size of the vocabulary where they are left out, and say why.
+def choose_by_amount(
+    run: RunArguments, data: DataArguments, loop: dict[str, object]
+) -> tuple[RunArguments, dict[str, object]]:
+    """Fill in preset, size of the vocabulary and passes where they are left out, and say why.
 
     Few pairs teach a small model with a small vocabulary more than a large one: it has less to
     learn by heart, and every entry of the vocabulary is met more often (Sennrich and Zhang 2019;
     Araabi and Monz 2020; docs/experiments.md).
+
+    Args:
+        run: Options of the run.
+        data: Options of its data.
+        loop: Options of the training loop by name, None where they are left out.
+
+    Returns:
+        Options of the run and of the loop.
 
     Raises:
         FileNotFoundError: A corpus is missing.
         ValueError: A corpus cannot be read.
     """
     wants_vocabulary = run.vocab_size is None and run.tokenizer is None
-    if run.from_model or not (wants_vocabulary or run.preset is None):
-        return run
+    has_end = any(loop.get(limit) is not None for limit in LIMITS)
+    if run.from_model or (run.preset and has_end and not wants_vocabulary):
+        return run, loop
     amount = count(open_training_corpora(run, data)[0])
     chosen: dict[str, object] = {}
     if run.preset is None:
         chosen["preset"] = preset_for(amount)
     if wants_vocabulary:
         chosen["vocab_size"] = vocabulary_for(amount)
-    _tell(amount, chosen)
-    return dataclasses.replace(run, **chosen)
+    run, ends = dataclasses.replace(run, **chosen), {}
+    usual = PRESETS[run.preset].training.get("epochs")
+    if usual and not has_end:
+        ends["epochs"] = passes_for(amount, usual)
+    _tell(amount, chosen | ends)
+    return run, loop | ends
 
 
 def count(corpora: Sequence[Corpus]) -> Amount:
@@ -81,11 +98,19 @@ def vocabulary_for(amount: Amount) -> int:
     """Return how many entries a vocabulary should have.
 
     Every character and byte has an entry; merges grow with the square root of the pairs: 1,000 for
-    1,000 of them, 5,400 for 29,000, and with 4.5 million pairs the paper's 37,000 are reached.
+    1,000 of them, 5,400 for 29,000. Where not all pairs are counted, it is the paper's size.
     """
+    if amount.pairs == MOST_COUNTED:
+        return LARGEST_VOCABULARY
     merges = 1000 * math.sqrt(amount.pairs / 1000)
     entries = BYTES_AND_ROLES + amount.characters + merges
     return min(math.ceil(entries / 100) * 100, LARGEST_VOCABULARY)
+
+
+def passes_for(amount: Amount, usual: int) -> int:
+    """Return how often the pairs are gone through: more often than usual if they are very few."""
+    enough = math.ceil(PAIRS_SEEN / max(amount.pairs, 1))
+    return max(usual, min(enough, MOST_PASSES))
 
 
 def _tell(amount: Amount, chosen: dict[str, object]) -> None:
@@ -97,7 +122,7 @@ def _tell(amount: Amount, chosen: dict[str, object]) -> None:
         f"{amount.pairs:,}", more, f"{amount.characters:,}", ", ".join(options),
     )  # fmt: skip
     if "preset" in chosen:
-        training = PRESETS[chosen["preset"]].training
+        training = {n: v for n, v in PRESETS[chosen["preset"]].training.items() if n not in LIMITS}
         numbers = ", ".join(f"--{_spelt(name)} {value}" for name, value in training.items())
         logger.info("preset %s trains with, unless you set it: %s", chosen["preset"], numbers)
 

@@ -47,28 +47,50 @@ def test_a_vocabulary_grows_with_pairs_and_characters_up_to_that_of_the_paper():
     assert entries(Amount(4000, 40)) == 2300
     assert entries(Amount(4000, 2040)) == 4300
     assert entries(Amount(1, 5)) == 300
-    assert entries(Amount(4_500_000, 500)) == 37_000
+    assert entries(Amount(choice.MOST_COUNTED, 100)) == 37_000
+    assert entries(Amount(999_999, 9000)) == 37_000
 
 
 def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
     caplog.set_level(logging.INFO)
-    chosen = choose_by_amount(run(), DataArguments())
-    assert (chosen.preset, chosen.vocab_size) == ("tiny", 400)
+    chosen, loop = choose_by_amount(run(), DataArguments(), {"seed": 7})
+    assert (chosen.preset, chosen.vocab_size, loop) == ("tiny", 400, {"seed": 7, "epochs": 1000})
     told = " ".join(caplog.messages)
-    for words in ("3 pairs", "7 different characters", "--preset tiny", "--vocab-size 400"):
+    for words in (
+        "3 pairs",
+        "7 different characters",
+        "--preset tiny",
+        "--vocab-size 400",
+        "--epochs 1000",
+    ):
         assert words in told
     for name, value in PRESETS["tiny"].training.items():
-        assert f"--{name.replace('_', '-')} {value}" in told
-    assert choose_by_amount(run(preset="big"), DataArguments()).preset == "big"
-    assert choose_by_amount(run(vocab_size=9), DataArguments()).vocab_size == 9
+        assert f"--{name.replace('_', '-')} " in told
+        assert name == "epochs" or str(value) in told
+    assert choose_by_amount(run(preset="big"), DataArguments(), {})[0].preset == "big"
+    assert choose_by_amount(run(vocab_size=9), DataArguments(), {})[0].vocab_size == 9
+    for limit in ({"epochs": 2}, {"max_steps": 3}, {"max_minutes": 4.0}):
+        assert choose_by_amount(run(), DataArguments(), limit)[1] == limit
 
 
-@pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "base", "vocab_size": 9}])
+@pytest.mark.parametrize(
+    ("pairs", "passes"), [(0, 1000), (100, 1000), (640, 500), (3200, 100), (29_000, 100)]
+)
+def test_few_pairs_are_gone_through_more_often(pairs, passes):
+    assert choice.passes_for(Amount(pairs, 40), 100) == passes
+
+
+def test_a_preset_that_ends_after_updates_does_so_whatever_the_number_of_pairs(run):
+    assert choose_by_amount(run(preset="base"), DataArguments(), {})[1] == {}
+
+
+@pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "tiny", "vocab_size": 9}])
 def test_nothing_is_read_where_nothing_is_to_choose(run, options, monkeypatch):
     monkeypatch.setattr(choice, "open_training_corpora", None)
-    assert choose_by_amount(run(**options), DataArguments()) == run(**options)
+    loop = {"epochs": 1}
+    assert choose_by_amount(run(**options), DataArguments(), loop) == (run(**options), loop)
 
 
 def test_a_tokenizer_that_is_brought_has_its_own_size(run):
-    chosen = choose_by_amount(run(tokenizer="t"), DataArguments())
+    chosen, _ = choose_by_amount(run(tokenizer="t"), DataArguments(), {})
     assert (chosen.preset, chosen.vocab_size) == ("tiny", None)
