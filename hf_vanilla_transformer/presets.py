@@ -1,7 +1,7 @@
 """Named architectures with the numbers they were trained with.
 
 Every row of table 3 of Vaswani et al. 2017, where a row lists what differs from the base model, and
-a small model for small corpora.
+two models for small corpora.
 """
 
 from dataclasses import dataclass, field
@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 
 PAPER_TRAINING = {"batch_tokens": 25_000, "warmup_steps": 4000, "max_steps": 100_000}
-
-
 SMALL_TRAINING = {"batch_tokens": 4096, "schedule": "linear"}
 
 

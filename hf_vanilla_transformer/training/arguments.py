@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import Literal
 
 from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.training_data import PassOptions
 from hf_vanilla_transformer.presets import PRESETS, Preset
+from hf_vanilla_transformer.training.options import option, required, spelt
 from hf_vanilla_transformer.training.schedule import Shape
-
-T = TypeVar("T")
 
 MOST_ENTRIES, MOST_PARTS = 10_000_000, 1024
 LIMITS = ("max_steps", "epochs", "max_minutes")
@@ -29,19 +28,6 @@ RULES: dict[str, tuple[str, Callable[[float], bool]]] = {
 }
 
 
-def _spelt(name: str) -> str:
-    """Return the name of an option as the command line has it."""
-    return "--from" if name == "from_model" else f"--{name.replace('_', '-')}"
-
-
-def _option(
-    default: T, help_text: str, metavar: str | None = None, *, aliases: tuple[str, ...] = ()
-) -> T:
-    """Declare a field with what the command line's help shows."""
-    metadata = {"help": help_text, "metavar": metavar, "aliases": list(aliases)}
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunArguments:
     """Where a run reads and writes, and which model it trains.
@@ -50,79 +36,89 @@ class RunArguments:
         ValueError: Options contradict each other.
     """
 
-    train: list[str] = field(
-        metadata={
-            "help": "Training pairs: .tsv, .csv, .jsonl or .parquet files, a source and a target "
-            "text file, each perhaps gzipped; or a dataset, as a folder, NAME:SPLIT or "
-            "NAME:CONFIG:SPLIT.",
-            "metavar": "CORPUS",
-        }
+    train: list[str] = required(
+        "Training pairs: .tsv, .csv, .jsonl or .parquet files, a source and a target text file, "
+        "each perhaps gzipped; or a dataset, as a folder, NAME:SPLIT or NAME:CONFIG:SPLIT.",
+        "CORPUS",
     )
-    valid: list[str] = field(
-        metadata={"help": "Validation pairs, in the formats of --train.", "metavar": "CORPUS"}
+    valid: list[str] = required("Validation pairs, in the formats of --train.", "CORPUS")
+    output: str = required(
+        "Folder for model/, checkpoints/ and report.json, new except with --resume.", "DIR"
     )
-    output: str = field(
-        metadata={
-            "help": "Folder for model/, checkpoints/ and report.json, new except with --resume.",
-            "metavar": "DIR",
-        }
-    )
-    source_lang: str | None = _option(
+    source_lang: str | None = option(
         None,
         "Language code of the source (zh, de, ...), saved in the model's configuration.",
         "CODE",
     )
-    target_lang: str | None = _option(
+    target_lang: str | None = option(
         None, "Language code of the target; it also chooses the tokenisation of BLEU.", "CODE"
     )
-    preset: str | None = _option(
+    preset: str | None = option(
         None,
         "Architecture and training numbers: tiny suits small corpora, the others are the rows of "
         f"the paper's table 3. One of: {', '.join(PRESETS)}. Left out: tiny, small or base, by the "
         "number of pairs.",
         "NAME",
     )
-    from_model: str | None = _option(
+    architecture: list[str] | None = option(
+        None,
+        "Fields of the model's configuration in place of the preset's: d_ff=512 dropout=0.2 "
+        "norm_position=post ...",
+        "NAME=VALUE",
+    )
+    from_model: str | None = option(
         None,
         "Fine-tune this model with its tokenizer, a saved folder or a name on the Hub, with a "
         "fresh optimiser. In place of a preset's numbers, unless given: "
-        + ", ".join(f"{_spelt(name)} {value}" for name, value in FINE_TUNING.items())
+        + ", ".join(f"{spelt(name)} {value}" for name, value in FINE_TUNING.items())
         + ".",
         "MODEL",
         aliases=("--from",),
     )
-    tokenizer: str | None = _option(
+    tokenizer: str | None = option(
         None, "Use this tokenizer.json, or the one in this folder, and train none.", "PATH"
     )
-    vocab_size: int | None = _option(
+    vocab_size: int | None = option(
         None,
         "Entries of the vocabulary, of each if there are two. Left out: by the number of pairs.",
     )
-    separate_vocabularies: bool = _option(
+    separate_vocabularies: bool = option(
         False, "Train a vocabulary and embeddings for each side, in place of shared ones."
     )
-    isolate_han: bool = _option(
+    isolate_han: bool = option(
         False, "Make every Chinese character a token of its own; helps small Chinese corpora."
     )
-    label_smoothing: float | None = _option(
+    beams: int | None = option(
+        None, "Width of the beam search that the model is saved with. Left out: the paper's 4."
+    )
+    alpha: float | None = option(
+        None,
+        "Length penalty ((5+n)/6)^N that the model is saved with, larger favours longer "
+        "translations. Left out: the paper's 0.6.",
+    )
+    label_smoothing: float | None = option(
         None, "Label smoothing of the training loss. Left out: the preset's or the model's."
     )
-    track: list[str] | None = _option(
+    track: list[str] | None = option(
         None,
         "Trackers of accelerate to send figures to (tensorboard, wandb, ...), or none. Left out: "
         "tensorboard if it is installed.",
         "NAME",
     )
-    dry_run: bool = _option(
+    dry_run: bool = option(
         False, "Print the training pairs that cleaning would leave out, and why; write nothing."
     )
-    resume: bool = _option(
+    resume: bool = option(
         False, "Go on with the run in --output from its last checkpoint, if it has one."
     )
 
     def __post_init__(self) -> None:
         if self.label_smoothing is not None and not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing={self.label_smoothing} must be from 0 to below 1")
+        if self.beams is not None and self.beams < 1:
+            raise ValueError(f"beams={self.beams} must be at least 1")
+        if self.alpha is not None and not 0 <= self.alpha < math.inf:
+            raise ValueError(f"alpha={self.alpha} must be finite and at least 0")
         if self.vocab_size is not None and self.vocab_size > MOST_ENTRIES:
             raise ValueError(f"vocab_size={self.vocab_size} must be at most {MOST_ENTRIES:,}")
         for name, why in (
@@ -134,14 +130,14 @@ class RunArguments:
             ]
             if getattr(self, name) is not None and contradictions:
                 raise ValueError(
-                    f"{_spelt(name)} does not go with {_spelt(contradictions[0])}: {why}; "
+                    f"{spelt(name)} does not go with {spelt(contradictions[0])}: {why}; "
                     "leave one of them out"
                 )
 
 
 TRAINED = ("vocab_size", "separate_vocabularies", "isolate_han")
 CONTRADICTIONS = {
-    "from_model": ("preset", "tokenizer", *TRAINED),
+    "from_model": ("preset", "architecture", "tokenizer", *TRAINED),
     "tokenizer": TRAINED,
 }
 
@@ -154,23 +150,23 @@ class DataArguments:
         ValueError: A number is out of range.
     """
 
-    max_length: int = _option(
+    max_length: int = option(
         256, "Longest side of a pair in tokens; longer pairs are left out and counted."
     )
-    max_ratio: float = _option(
+    max_ratio: float = option(
         0.0,
         "Leave out training pairs one side of which has over so many times the tokens of the "
         "other; 0 switches the rule off.",
     )
-    drop_identical: bool = _option(False, "Leave out training pairs with identical sides.")
-    drop_duplicates: bool = _option(False, "Leave out training pairs that were met before.")
-    weights: list[float] | None = _option(
+    drop_identical: bool = option(False, "Leave out training pairs with identical sides.")
+    drop_duplicates: bool = option(False, "Leave out training pairs that were met before.")
+    weights: list[float] | None = option(
         None,
         "How often each training corpus comes in a pass: 3 is each pair three times, 0.5 a random "
         "half, another one each pass. Left out: 1 for each.",
         "N",
     )
-    bpe_dropout: float = _option(
+    bpe_dropout: float = option(
         0.0, "Share of BPE merges left out at random, anew each pass; 0 switches it off."
     )
 
@@ -202,70 +198,70 @@ class LoopArguments:
         ValueError: A number is out of range.
     """
 
-    batch_tokens: int = _option(
+    batch_tokens: int = option(
         4096,
         "Budget of an update, all processes together: at most this many source and this many "
         "target tokens, padding included. Left out: the preset's number.",
     )
-    accumulate: int = _option(
+    accumulate: int = option(
         1, "Parts in which each process takes its share of an update; more parts, less memory."
     )
-    max_steps: int | None = _option(
+    max_steps: int | None = option(
         None, "Stop after this many updates. With no end given, the preset sets one."
     )
-    epochs: int | None = _option(None, "Stop after this many passes over the training pairs.")
-    max_minutes: float | None = _option(
+    epochs: int | None = option(None, "Stop after this many passes over the training pairs.")
+    max_minutes: float | None = option(
         None, "Stop after this many minutes of updates; validation comes on top."
     )
-    patience: int | None = _option(
+    patience: int | None = option(
         None, "Stop after this many validations in a row without a new best. Left out: never."
     )
-    warmup_steps: int = _option(
+    warmup_steps: int = option(
         4000,
         "Updates during which the learning rate rises. Left out: the preset's number. Fewer let "
         "the paper's rate rise higher: set --learning-rate too.",
     )
-    learning_rate: float | None = _option(
+    learning_rate: float | None = option(
         None,
         "Highest learning rate. Left out: the preset's number, or the paper's, (d_model * "
         "warmup_steps)^-0.5.",
     )
-    schedule: Shape = _option(
+    schedule: Shape = option(
         "inverse-sqrt",
         "How the learning rate falls after the warm-up: with the inverse square root of the "
         "update, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
         "the preset has it.",
     )
-    clip_norm: float = _option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
-    spike_ratio: float | None = _option(
+    clip_norm: float = option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
+    spike_ratio: float | None = option(
         None,
         "Stop if the loss is over so many times the mean of the 100 updates before it, after the "
         "warm-up. Left out: only if it is no finite number.",
     )
-    precision: Literal["fp32", "bf16", "fp16"] | None = _option(
+    precision: Literal["fp32", "bf16", "fp16"] | None = option(
         None,
         "Precision of matrix products; weights stay fp32, and fp16 needs a GPU. Left out: what "
         "accelerate was configured with, or fp32.",
     )
-    compile: bool = _option(False, "Compile the model with torch.compile.")
-    gradient_checkpointing: bool = _option(
+    compile: bool = option(False, "Compile the model with torch.compile.")
+    gradient_checkpointing: bool = option(
         False, "Compute activations again in the backward pass: less memory, more time."
     )
-    pack: bool = _option(False, "Put several pairs in a row of a batch, apart from each other.")
-    save_every: int = _option(1000, "Validate and save a checkpoint every so many updates.")
-    keep_checkpoints: int = _option(
+    pack: bool = option(False, "Put several pairs in a row of a batch, apart from each other.")
+    save_every: int = option(1000, "Validate and save a checkpoint every so many updates.")
+    keep_checkpoints: int = option(
         5,
         "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
         "big). The best one is kept as well.",
     )
-    best_by: Literal["loss", "bleu"] = _option(
+    best_by: Literal["loss", "bleu"] = option(
         "loss", "Which validation score tells the best checkpoint."
     )
-    valid_beams: int = _option(
+    valid_beams: int = option(
         1,
         "Beams with which the validation pairs are translated for BLEU; 0: measure the loss alone.",
     )
-    seed: int = _option(1, "Seed of weights, dropout and batch order.")
+    seed: int = option(1, "Seed of weights, dropout and batch order.")
 
     def __post_init__(self) -> None:
         for name in POSITIVE:
@@ -279,7 +275,7 @@ class LoopArguments:
         if self.best_by == "bleu" and not self.valid_beams:
             raise ValueError("best_by=bleu needs translations: set valid_beams to at least 1")
         if all(getattr(self, name) is None for name in LIMITS):
-            raise ValueError(f"training needs an end: set {', '.join(map(_spelt, LIMITS))}")
+            raise ValueError(f"training needs an end: set {', '.join(map(spelt, LIMITS))}")
 
     @classmethod
     def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":

@@ -5,13 +5,18 @@ import logging
 import math
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from hf_vanilla_transformer.data.corpus import Corpus
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.presets import PRESETS
 from hf_vanilla_transformer.training.arguments import LIMITS, DataArguments, RunArguments
 from hf_vanilla_transformer.training.corpora import open_training_corpora
+from hf_vanilla_transformer.training.options import spelt
+from hf_vanilla_transformer.training.resume import OPTIONS
 
 logger = logging.getLogger(__name__)
 
@@ -61,22 +66,45 @@ def choose_by_amount(
         FileNotFoundError: A corpus is missing.
         ValueError: A corpus cannot be read.
     """
-    wants_vocabulary = run.vocab_size is None and run.tokenizer is None
-    has_end = any(loop.get(limit) is not None for limit in LIMITS)
-    if run.from_model or (run.preset and has_end and not wants_vocabulary):
+    wanted = _left_out(run, loop)
+    if run.from_model or not wanted:
         return run, loop
-    amount = count(open_training_corpora(run, data)[0])
-    chosen: dict[str, object] = {}
-    if run.preset is None:
-        chosen["preset"] = preset_for(amount)
-    if wants_vocabulary:
-        chosen["vocab_size"] = vocabulary_for(amount)
-    run, ends = dataclasses.replace(run, **chosen), {}
-    usual = PRESETS[run.preset].training.get("epochs")
-    if usual and not has_end:
-        ends["epochs"] = passes_for(amount, usual)
-    _tell(amount, chosen | ends)
-    return run, loop | ends
+    chosen = _chosen_before(run, wanted)
+    if not chosen:
+        amount = count(open_training_corpora(run, data)[0])
+        preset = run.preset or preset_for(amount)
+        usual = PRESETS[preset].training.get("epochs")
+        suitable = {
+            "preset": preset,
+            "vocab_size": vocabulary_for(amount),
+            "epochs": usual and passes_for(amount, usual),
+        }
+        chosen = {name: suitable[name] for name in wanted if suitable[name]}
+        _tell(amount, chosen)
+    of_loop = {name: chosen.pop(name) for name in ("epochs",) if name in chosen}
+    return dataclasses.replace(run, **chosen), loop | of_loop
+
+
+def _left_out(run: RunArguments, loop: dict[str, object]) -> list[str]:
+    """Return the names of what is to choose."""
+    is_wanted = {
+        "preset": run.preset is None,
+        "vocab_size": run.vocab_size is None and run.tokenizer is None,
+        "epochs": all(loop.get(limit) is None for limit in LIMITS),
+    }
+    return [name for name, left_out in is_wanted.items() if left_out]
+
+
+def _chosen_before(run: RunArguments, wanted: Sequence[str]) -> dict[str, object]:
+    """Return what a run had that is to be resumed: its corpus may have grown since."""
+    file = Path(run.output, OPTIONS)
+    if not (run.resume and file.is_file()):
+        return {}
+    before = yaml.safe_load(file.read_text("utf-8"))
+    if not isinstance(before, dict):
+        return {}
+    before = {name.replace("-", "_"): value for name, value in before.items()}
+    return {name: before[name] for name in wanted if name in before}
 
 
 def count(corpora: Sequence[Corpus]) -> Amount:
@@ -116,16 +144,12 @@ def passes_for(amount: Amount, usual: int) -> int:
 def _tell(amount: Amount, chosen: dict[str, object]) -> None:
     """Say what was chosen, why, and how to choose something else."""
     more = " or more" if amount.pairs == MOST_COUNTED else ""
-    options = [f"--{_spelt(name)} {value} ({WHY[name]})" for name, value in chosen.items()]
+    options = [f"{spelt(name)} {value} ({WHY[name]})" for name, value in chosen.items()]
     logger.info(
         "%s%s pairs, %s different characters; taken unless you set it: %s",
         f"{amount.pairs:,}", more, f"{amount.characters:,}", ", ".join(options),
     )  # fmt: skip
     if "preset" in chosen:
         training = {n: v for n, v in PRESETS[chosen["preset"]].training.items() if n not in LIMITS}
-        numbers = ", ".join(f"--{_spelt(name)} {value}" for name, value in training.items())
+        numbers = ", ".join(f"{spelt(name)} {value}" for name, value in training.items())
         logger.info("preset %s trains with, unless you set it: %s", chosen["preset"], numbers)
-
-
-def _spelt(name: str) -> str:
-    return name.replace("_", "-")

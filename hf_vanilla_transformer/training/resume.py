@@ -37,6 +37,7 @@ REPORT, OPTIONS, LOCK = "report.json", "config.yaml", ".lock"
 WRITTEN_BEFORE_TRAINING = {TOKENIZER, LOGS, OPTIONS, PASSES, LOCK}
 MODEL_OPTIONS = (
     "preset",
+    "architecture",
     "from",
     "tokenizer",
     "vocab_size",

@@ -1,5 +1,6 @@
 """What a run starts from: where it computes, its tokenizer and its model."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from hf_vanilla_transformer.tokenization import (
     train_tokenizer,
     vocabulary_fields,
 )
+from hf_vanilla_transformer.training.architecture import read_architecture
 from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
 from hf_vanilla_transformer.training.checkpoints import check_weights
 from hf_vanilla_transformer.training.trackers import choose_trackers
@@ -78,12 +80,20 @@ def find_preset(name: str) -> Preset:
 
 
 def preset_of(run: RunArguments) -> Preset | None:
-    """Return the preset that a run takes its numbers from; a model to start from rules it out.
+    """Return the preset that a run takes its numbers from, with the fields that were given.
+
+    It is None where there is a model to start from.
 
     Raises:
-        ValueError: It is unknown.
+        ValueError: It is unknown, or a field is, or is out of range.
     """
-    return None if run.from_model else find_preset(run.preset or DEFAULT_PRESET)
+    if run.from_model:
+        return None
+    preset = find_preset(run.preset or DEFAULT_PRESET)
+    own = preset.architecture | read_architecture(run.architecture or [])
+    preset = dataclasses.replace(preset, architecture=own)
+    preset.config()  # refuses what is out of range
+    return preset
 
 
 def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditionalGeneration:
@@ -170,7 +180,9 @@ def prepare_model(
     given = {name: value for name, value in options.items() if value is not None}
     set_seed(seed)
     if checkpoint is None and not run.from_model:
-        return new_model(preset_of(run).config(**given, **vocabulary_fields(tokenizer)))
+        model = new_model(preset_of(run).config(**given, **vocabulary_fields(tokenizer)))
+        model.generation_config.update(**search_of(run))
+        return model
     found = checkpoint or find_model(run.from_model)
     if Path(found).is_dir():
         check_weights(found)
@@ -183,7 +195,14 @@ def prepare_model(
     _check_entries(model.config, tokenizer, str(found))
     for name, value in given.items():
         setattr(model.config, name, value)
+    model.generation_config.update(**search_of(run))
     return model
+
+
+def search_of(run: RunArguments) -> dict[str, object]:
+    """Return the settings of beam search that the options ask for, by their names in `generate`."""
+    asked = {"num_beams": run.beams, "gnmt_alpha": run.alpha}
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _check_entries(

@@ -1,5 +1,6 @@
 """What is trained where options say nothing."""
 
+import dataclasses
 import gzip
 import logging
 
@@ -10,6 +11,7 @@ from hf_vanilla_transformer.training import choice
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 from hf_vanilla_transformer.training.choice import Amount, choose_by_amount, preset_for
 from hf_vanilla_transformer.training.choice import vocabulary_for as entries
+from hf_vanilla_transformer.training.option_file import write_option_file
 
 
 @pytest.fixture
@@ -82,6 +84,19 @@ def test_few_pairs_are_gone_through_more_often(pairs, passes):
 
 def test_a_preset_that_ends_after_updates_does_so_whatever_the_number_of_pairs(run):
     assert choose_by_amount(run(preset="base"), DataArguments(), {})[1] == {}
+
+
+def test_a_resumed_run_keeps_what_was_chosen_though_its_corpus_has_grown(run, tmp_path):
+    first, _ = choose_by_amount(run(), DataArguments(), {})
+    options = {"preset": "small", "vocab_size": 500, "epochs": 7, "seed": 1}
+    write_option_file(tmp_path / "config.yaml", options)
+    resumed = dataclasses.replace(run(resume=True), output=str(tmp_path))
+    again, loop = choose_by_amount(resumed, DataArguments(), {})
+    assert (again.preset, again.vocab_size, loop) == ("small", 500, {"epochs": 7})
+    given = dataclasses.replace(resumed, preset="base")
+    assert choose_by_amount(given, DataArguments(), {"max_steps": 3})[0].preset == "base"
+    anew = dataclasses.replace(run(), output=str(tmp_path))
+    assert choose_by_amount(anew, DataArguments(), {})[0].vocab_size == first.vocab_size
 
 
 @pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "tiny", "vocab_size": 9}])

@@ -282,6 +282,20 @@ def test_each_side_gets_its_own_vocabulary_when_asked(runs, run):
     assert model.lm_head.weight is not model.get_encoder().embed_tokens.weight
 
 
+def test_a_run_makes_the_model_and_the_search_that_were_asked_for(runs, run):
+    options = {"from": None, "preset": "tiny", "vocab_size": 290, "max_steps": 2}
+    run("run", architecture="d_ff=48", beams=2, alpha=1.2, **options)
+    model, _ = load_for_translation(str(runs.folder / "run" / "model"))
+    assert model.get_encoder().layers[0].ffn.fc1.weight.shape == (48, 128)
+    search = model.generation_config
+    assert (search.num_beams, search.gnmt_alpha, search.extra_decode_length) == (2, 1.2, 50)
+    written = yaml.safe_load((runs.folder / "run" / "config.yaml").read_text("utf-8"))
+    assert written["architecture"] == ["d_ff=48"]
+    run("tuned", **{"from": runs.folder / "run" / "model"}, alpha=0.9, max_steps=2)
+    search = load_for_translation(str(runs.folder / "tuned" / "model"))[0].generation_config
+    assert (search.num_beams, search.gnmt_alpha) == (2, 0.9)
+
+
 def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
     checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
