@@ -52,7 +52,8 @@ def test_a_killed_run_resumes_to_the_same_losses_and_weights(runs, killed_after,
     assert ("starts anew" in text) == (first == 1)
     assert_same_end(runs, "cut", "whole", 20)
     figures = [runs.report(output)["training"] for output in ("cut", "whole")]
-    assert figures[0]["validations"] == figures[1]["validations"]
+    scores = [[one | {"seconds": 0} for one in of_run["validations"]] for of_run in figures]
+    assert scores[0] == scores[1]
     assert figures[0]["tokens"] == figures[1]["tokens"]
 
 
