@@ -158,4 +158,5 @@ def _loader(name: str | None, preset: str, vocab_size: int | None) -> partial[Mo
     if name:
         return partial(load_model, name)
     size = vocab_size or PRESETS[preset].architecture.get("vocab_size", VOCAB_SIZE)
-    return partial(random_model, PRESETS[preset].config(vocab_size=size))
+    # Where norms stand costs no time, and Marian knows one place only.
+    return partial(random_model, PRESETS[preset].config(vocab_size=size, norm_position="post"))
