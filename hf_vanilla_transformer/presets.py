@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 
 PAPER_TRAINING = {"batch_tokens": 25_000, "warmup_steps": 4000, "max_steps": 100_000}
-SMALL_TRAINING = {"batch_tokens": 4096, "schedule": "linear"}
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,16 @@ PRESETS: dict[str, Preset] = {
             "num_heads": 4,
             "encoder_layers": 4,
             "decoder_layers": 4,
-            "dropout": 0.3,
+            "dropout": 0.2,
             "norm_position": "pre",
         },
-        training=SMALL_TRAINING | {"learning_rate": 3e-3, "warmup_steps": 800, "epochs": 100},
+        training={
+            "batch_tokens": 2048,
+            "learning_rate": 3e-3,
+            "warmup_steps": 800,
+            "schedule": "linear",
+            "epochs": 100,
+        },
         source="sizes: Wu et al. 2021 (Transformer-Tiny for Multi30k)",
     ),
     "small": Preset(
@@ -85,7 +90,13 @@ PRESETS: dict[str, Preset] = {
             "dropout": 0.3,
             "norm_position": "pre",
         },
-        training=SMALL_TRAINING | {"learning_rate": 1e-3, "warmup_steps": 4000, "epochs": 50},
+        training={
+            "batch_tokens": 4096,
+            "learning_rate": 1e-3,
+            "warmup_steps": 4000,
+            "schedule": "linear",
+            "epochs": 50,
+        },
         source="sizes: JoeyNMT (Kreutzer et al. 2019) for the 160,000 pairs of IWSLT14",
     ),
 }

@@ -30,8 +30,8 @@ ROWS = {
     "D-smoothing-0.2": (6, 512, 2048, 8, 64, 64, 0.1, 0.2),
     "E-learned-positions": BASE,
     "big": (6, 1024, 4096, 16, 64, 64, 0.3, 0.1),
-    # Transformer-Tiny of Wu et al. 2021.
-    "tiny": (4, 128, 256, 4, 32, 32, 0.3, 0.1),
+    # Transformer-Tiny of Wu et al. 2021, with less dropout.
+    "tiny": (4, 128, 256, 4, 32, 32, 0.2, 0.1),
     # JoeyNMT's recipe for IWSLT14.
     "small": (6, 256, 1024, 4, 64, 64, 0.3, 0.1),
 }
