@@ -17,7 +17,7 @@ test=$data/test_2016_flickr
 
 "$here/launch.sh" \
   --train "$data/train.en.gz" "$data/train.de.gz" --valid "$data/val.en.gz" "$data/val.de.gz" \
-  --source-lang en --target-lang de --preset tiny --vocab-size 5000 --precision bf16 --beams 5 --alpha 1.2 \
+  --source-lang en --target-lang de --preset tiny --vocab-size 5000 --precision bf16 --beams 5 --alpha 1.4 \
   --output "$run" --resume "$@"
 
 vanilla-transformer evaluate "$run/model" --source "$test.en.gz" --reference "$test.de.gz" \
