@@ -35,6 +35,12 @@ def bleu(hypotheses, references):
     return 100 * penalty * math.exp(sum(math.log(matched[n] / given[n]) for n in given) / 4)
 
 
+def test_tokens_are_not_escaped():
+    tokenize = runpy.run_path(str(SCRIPT))["tokenize"]
+    assert tokenize(REFERENCE, language="de") == REFERENCE_TOKENS
+    assert tokenize(TRANSLATIONS, language="de") == TOKENS
+
+
 @pytest.fixture
 def score(tmp_path, monkeypatch):
     main = runpy.run_path(str(SCRIPT))["main"]

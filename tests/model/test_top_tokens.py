@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hf_vanilla_transformer.model import top_tokens
 from hf_vanilla_transformer.model.search_rules import SearchRules
 from hf_vanilla_transformer.model.top_tokens import (
     NEVER,
@@ -43,9 +44,22 @@ def test_normalised_values_keep_their_digits_where_logits_are_large():
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("size", [300, 2048, 2049, 32_000])
+def test_the_likeliest_token_of_a_single_sentence_is_the_highest(size):
+    for seed in range(20):
+        torch.manual_seed(seed)
+        logits = torch.randn(1, size)
+        expected = logits[0].clone()
+        expected[BANNED] = -torch.inf
+        tokens, _ = top_token(logits, rules(), 2, False)
+        assert tokens.tolist() == [expected.tolist().index(expected.max())]
+
+
+@pytest.mark.parametrize("cached", [1, 8000, 1 << 19])
 @pytest.mark.parametrize("keeps_scores", [False, True])
 @pytest.mark.parametrize("beams", [1, 3])
-def test_continuations_are_those_of_the_formula(keeps_scores, beams):
+def test_continuations_are_those_of_the_formula(keeps_scores, beams, cached, monkeypatch):
+    monkeypatch.setattr(top_tokens, "CACHED", cached)
     torch.manual_seed(0)
     logits, running = torch.randn(2 * beams, 4000) * 3, torch.randn(2, beams)
     expected = logits.log_softmax(-1)
