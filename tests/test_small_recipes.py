@@ -65,7 +65,8 @@ def test_a_recipe_leads_from_files_to_a_model_with_its_card(
     if data is None:
         data = request.getfixturevalue("made_up")
         limits = ["--max-steps", "6", "--save-every", "3", "--vocab-size", "330"]
-    words = ["bash", str(ROOT / "scripts" / f"{recipe}.sh"), str(Path(data, corpus)), "run"]
+    folder = Path(data, corpus).resolve()
+    words = ["bash", str(ROOT / "scripts" / f"{recipe}.sh"), str(folder), "run"]
     completed = [
         subprocess.run(
             [*words, *limits, "--warmup-steps", "50", "--track", "none"],
