@@ -160,12 +160,12 @@ class _Loop:
         )
         with finish_on_signal() as interrupted:
             for update in updates:
-                is_interrupted, is_over = self._update(update, interrupted)
+                is_interrupted = self._update(update, interrupted)
                 state.epoch, state.batch = update.next_epoch, update.next_batch
                 state.passes = update.passes
                 if is_interrupted:
                     return "interrupt"
-                if is_over:
+                if state.seconds >= 60 * (self.arguments.max_minutes or math.inf):
                     return "max_minutes"
                 if state.steps == self.arguments.max_steps:
                     return "max_steps"
@@ -175,16 +175,16 @@ class _Loop:
                         return limit
         return "epochs"
 
-    def _update(self, update: Update, interrupted: Event) -> tuple[bool, bool]:
-        """Change the weights once; return whether to stop for a signal, and for the time."""
+    def _update(self, update: Update, interrupted: Event) -> bool:
+        """Change the weights once; return whether to stop for a signal."""
         share, step = update.share, self.state.steps + 1
         rate = self.schedule.rate(step, done=share_done(self.state, self.arguments))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = self._accumulate_gradients(share, step)
         seconds = self.progress.seconds / self.accelerator.num_processes
-        loss, is_interrupted, is_over, self.state.seconds = self._sum_over_processes(
-            losses.sum().item(), interrupted.is_set(), self.progress.is_over, seconds
+        loss, is_interrupted, self.state.seconds = self._sum_over_processes(
+            losses.sum().item(), interrupted.is_set(), seconds
         )
         if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(
@@ -199,7 +199,7 @@ class _Loop:
         self.progress.update(step, loss=loss, rate=rate, tokens=share.tokens, waste=share.waste)
         if step % TRACK_EVERY == 0:
             self._track(training_loss=loss, learning_rate=rate, padding_waste=share.waste)
-        return bool(is_interrupted), bool(is_over)
+        return bool(is_interrupted)
 
     def _clip_gradients(self, loss: float, step: int) -> str | None:
         """Clip the gradients; return what is wrong with their norm, if anything is."""

@@ -63,11 +63,6 @@ class Progress:
         """Seconds that updates have taken, those before the run was resumed included."""
         return self.seconds_before + time.monotonic() - self.began
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is up."""
-        return self.max_seconds is not None and self.seconds >= self.max_seconds
-
     def update(self, step: int, *, loss: float, rate: float, tokens: int, waste: float) -> None:
         """Count one update, and show a line if it is time.
 

@@ -64,6 +64,13 @@ def test_a_finished_run_is_not_resumed_unless_its_limit_is_raised(runs, run, cap
     assert same(model_of(runs, "cut"), model_of(runs, "whole"))
 
 
+def test_a_run_that_ended_by_its_time_has_had_all_of_it(runs, run, caplog):
+    run("run", max_steps=None, max_minutes=0.01)
+    assert runs.report("run")["training"]["seconds"] >= 0.6
+    run("run", max_steps=None, max_minutes=0.01, resume=True)
+    assert "nothing to do: the run in" in caplog.text
+
+
 def test_a_resumed_run_computes_with_the_number_of_threads_that_it_began_with(
     runs, run, monkeypatch
 ):
