@@ -233,6 +233,13 @@ def test_examples_are_drawn_from_the_whole_test_set_and_only_when_asked_for(scor
     assert len(scored(f"{words} --examples 999", hypotheses)[1]["translations"]) == 200
 
 
+def test_examples_without_a_report_to_hold_them_are_refused(folder, tmp_path, capsys):
+    write(tmp_path / "dev.tsv", ["a\tb"])
+    words = ["evaluate", folder, "--source", str(tmp_path / "dev.tsv"), "--examples", "2"]
+    assert main(words) == 2
+    assert "name its folder with --output" in capsys.readouterr().err
+
+
 def test_no_old_report_is_beside_new_translations(scored, tmp_path, monkeypatch):
     write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
     scored("--source dev.tsv")

@@ -74,6 +74,13 @@ def add_evaluate(commands: Commands) -> None:
     )
     add_languages(command)
     add_search(command)
+    _add_measures(command)
+    _add_results(command)
+    command.set_defaults(run=run)
+
+
+def _add_measures(command: argparse.ArgumentParser) -> None:
+    """Add how translations are scored."""
     command.add_argument(
         "--tokenize",
         choices=BLEU.TOKENIZERS,
@@ -88,6 +95,10 @@ def add_evaluate(commands: Commands) -> None:
         metavar="F",
         help="translations of another system: tests whether the difference is significant",
     )
+
+
+def _add_results(command: argparse.ArgumentParser) -> None:
+    """Add what is written, and where."""
     command.add_argument(
         "--output",
         metavar="DIR",
@@ -102,7 +113,6 @@ def add_evaluate(commands: Commands) -> None:
         help="put so many sentences of the test set, drawn at random, with translations and first "
         "references into the report, from where the model's card takes them",
     )
-    command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> str | None:
@@ -118,11 +128,11 @@ def run(options: argparse.Namespace) -> str | None:
         lowercase=options.lowercase,
     )
     accelerator = start_accelerator()
-    if not accelerator.is_main_process:
+    is_main = accelerator.is_main_process
+    if not is_main:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
     device = options.device or str(accelerator.device)
     loaded = load_for_translation(model_name, dtype=options.dtype, device=device)
-    is_main = accelerator.is_main_process
     with alone_in_output(options.output) if is_main and options.output else nullcontext():
         translations, loss, journal = _translate(options, model_name, loaded, test_set, accelerator)
         if not is_main:

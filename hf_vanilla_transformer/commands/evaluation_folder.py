@@ -35,6 +35,8 @@ def write_results(folder: Path, translations: list[str], report: dict[str, objec
 def check_output(options: argparse.Namespace) -> None:
     """Refuse, before anything is read, to write over what is no result of an evaluation."""
     if not options.output:
+        if options.examples:
+            raise ValueError("--examples go into the report: name its folder with --output")
         refuse_closed(sys.stdout, 1)
         return
     folder = Path(options.output)
