@@ -17,7 +17,8 @@ test=$data/test_2016_flickr
 
 "$here/launch.sh" \
   --train "$data/train.en.gz" "$data/train.de.gz" --valid "$data/val.en.gz" "$data/val.de.gz" \
-  --source-lang en --target-lang de --preset tiny --vocab-size 5000 --precision bf16 --beams 5 --alpha 1.4 \
+  --source-lang en --target-lang de --preset tiny --architecture d_model=160 d_ff=320 --vocab-size 4000 \
+  --bpe-dropout 0.1 --epochs 90 --precision bf16 --beams 5 --alpha 1.4 \
   --output "$run" --resume "$@"
 
 vanilla-transformer evaluate "$run/model" --source "$test.en.gz" --reference "$test.de.gz" \
