@@ -90,9 +90,9 @@ def top_continuations(
         Log-probabilities [B, count] in falling order, tokens, the hypotheses that they continue,
         and the processed log-probabilities [B*n, V] if they are kept.
     """
-    logits, kept = logits.float(), None
+    kept = None
     if keeps_scores:
-        kept = _restricted(logits.log_softmax(-1), rules, length)
+        kept = _restricted(logits.float().log_softmax(-1), rules, length)
         values, tokens = highest(kept, count)
     else:
         values, tokens = _top_log_probs(logits, rules, length, count)
@@ -122,6 +122,7 @@ def _top_log_probs(
 
 def _top_of_rows(logits: Tensor, banned: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the highest log-probabilities [R, count] and their tokens, none of them banned."""
+    logits = logits.float()
     # What is banned has its share of the probability.
     peak, log_sum = log_normalizer(logits)
     values, tokens = highest(logits.index_fill_(1, banned, -torch.inf), count)
