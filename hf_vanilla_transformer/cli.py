@@ -130,7 +130,9 @@ def _train(options: argparse.Namespace) -> None:
         for arguments in TRAIN_ARGUMENTS
     )
     run, data = RunArguments(**given), DataArguments(**data)
-    LoopArguments.with_preset(preset_of(run), loop)  # refuses a number before anything is read
+    is_named = run.preset or run.from_model
+    # Refuses a number before anything is read.
+    LoopArguments.with_preset(preset_of(run) if is_named else None, loop)
     run, loop = choose_by_amount(run, data, loop)
     if run.dry_run:
         for found in preview_cleaning(run, data):

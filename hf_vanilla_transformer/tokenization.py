@@ -73,7 +73,7 @@ def train_tokenizer(
         raise ValueError(
             f"vocab_size={vocab_size} is too small: {len(ROLES)} special tokens, "
             f"{len(BYTE_TOKENS)} bytes and {len(alphabet) + 1} characters of the corpus need "
-            f"{smallest}; raise vocab_size (8000 suits a small corpus)"
+            f"{smallest}; raise vocab_size"
         )
     backend = Tokenizer(models.BPE())
     backend.normalizer = build_normalizer()

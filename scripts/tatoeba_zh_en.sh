@@ -14,7 +14,7 @@ shift 2
 
 "$(dirname "$0")/launch.sh" \
   --train "$data/train.tsv.gz" --valid "$data/val.tsv.gz" --source-lang zh --target-lang en \
-  --preset tiny --vocab-size 8000 --isolate-han --precision bf16 \
+  --preset tiny --vocab-size 8000 --isolate-han --bpe-dropout 0.1 --precision bf16 --beams 5 --alpha 1.0 \
   --output "$run" --resume "$@"
 
 vanilla-transformer evaluate "$run/model" --source "$data/test.tsv.gz" \

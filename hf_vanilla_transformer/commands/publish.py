@@ -1,6 +1,7 @@
 """`vanilla-transformer publish`: check a model, describe it, put it on the Hub."""
 
 import argparse
+from pathlib import Path
 
 from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.publishing.push import publish
@@ -36,7 +37,7 @@ def add_publish(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Run the command; return the address to print."""
-    return publish(
+    address = publish(
         options.folder,
         options.repo_id,
         reports=options.report or (),
@@ -45,3 +46,7 @@ def run(options: argparse.Namespace) -> str:
         create_pr=options.create_pr,
         dry_run=options.dry_run,
     )
+    if not options.dry_run:
+        return address
+    card = Path(options.folder, "README.md")
+    return f"nothing was sent; the card is {card}, and without --dry-run all goes to {address}"

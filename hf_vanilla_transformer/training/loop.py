@@ -119,9 +119,8 @@ class _Loop:
             self._load_optimizer(saved.optimizer())
         self.progress = Progress(
             max_steps=arguments.max_steps,
-            max_minutes=arguments.max_minutes,
             seconds_before=self.state.seconds,
-            steps_before=self.state.steps,
+            done_before=share_done(self.state, arguments),
         )
         self.watch = LossWatch(
             spike_ratio=arguments.spike_ratio, warmup_steps=arguments.warmup_steps
@@ -196,7 +195,10 @@ class _Loop:
         self.optimizer.zero_grad()
         self.state.steps = step
         self.state.tokens += share.tokens
-        self.progress.update(step, loss=loss, rate=rate, tokens=share.tokens, waste=share.waste)
+        done = share_done(self.state, self.arguments)
+        self.progress.update(
+            step, loss=loss, rate=rate, tokens=share.tokens, waste=share.waste, done=done
+        )
         if step % TRACK_EVERY == 0:
             self._track(training_loss=loss, learning_rate=rate, padding_waste=share.waste)
         return bool(is_interrupted)

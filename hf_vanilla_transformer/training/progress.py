@@ -39,21 +39,18 @@ class Progress:
         self,
         *,
         max_steps: int | None,
-        max_minutes: float | None,
         seconds_before: float = 0.0,
-        steps_before: int = 0,
+        done_before: float = 0.0,
     ) -> None:
         """Begin to count.
 
         Args:
             max_steps: Update at which training ends, None if unknown.
-            max_minutes: Minutes after which it ends, None if unlimited.
             seconds_before: Seconds that the run took before it was resumed.
-            steps_before: Updates that it made before.
+            done_before: How much of it was over then, from 0 to 1.
         """
-        self.seconds_before, self.steps_before = seconds_before, steps_before
+        self.seconds_before, self.done_before = seconds_before, done_before
         self.max_steps = max_steps
-        self.max_seconds = None if max_minutes is None else 60 * max_minutes
         self.is_terminal = sys.stderr.isatty() and PartialState().is_main_process
         self.began = time.monotonic()
         self.window = Window(self.began)
@@ -63,7 +60,9 @@ class Progress:
         """Seconds that updates have taken, those before the run was resumed included."""
         return self.seconds_before + time.monotonic() - self.began
 
-    def update(self, step: int, *, loss: float, rate: float, tokens: int, waste: float) -> None:
+    def update(
+        self, step: int, *, loss: float, rate: float, tokens: int, waste: float, done: float
+    ) -> None:
         """Count one update, and show a line if it is time.
 
         Args:
@@ -72,6 +71,7 @@ class Progress:
             rate: Its learning rate.
             tokens: Its source and target tokens.
             waste: Share of padding in its batches.
+            done: How much of the run is over, from 0 to 1.
         """
         window = self.window
         window.loss += loss
@@ -81,7 +81,7 @@ class Progress:
         elapsed = time.monotonic() - window.began
         due = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
         if elapsed >= due or step == self.max_steps:
-            self._show(self._line(step, rate, elapsed))
+            self._show(self._line(step, rate, elapsed, done))
             self.window = Window(time.monotonic())
 
     @contextmanager
@@ -100,25 +100,22 @@ class Progress:
             sys.stderr.flush()
         logger.info(text)
 
-    def _line(self, step: int, rate: float, elapsed: float) -> str:
+    def _line(self, step: int, rate: float, elapsed: float, done: float) -> str:
         """Return the figures of the current window as text."""
         loss, waste = (x / self.window.updates for x in (self.window.loss, self.window.waste))
         total = "" if self.max_steps is None else f"/{self.max_steps}"
         return (
             f"step {step}{total}  training loss {loss:.3f}  perplexity {perplexity(loss):.4g}  "
             f"rate {rate:.2e}  {self.window.tokens / max(elapsed, 1e-9):,.0f} tokens/s  "
-            f"padding {waste:.0%}  {_clock(self._remaining(step))} left"
+            f"padding {waste:.0%}  {_clock(self._remaining(done))} left"
         )
 
-    def _remaining(self, step: int) -> float | None:
-        """Estimate the seconds until the nearest limit, None without one."""
-        limits = []
-        if self.max_steps is not None:
-            seconds_each = (self.seconds - self.seconds_before) / (step - self.steps_before)
-            limits.append(seconds_each * (self.max_steps - step))
-        if self.max_seconds is not None:
-            limits.append(max(self.max_seconds - self.seconds, 0.0))
-        return min(limits, default=None)
+    def _remaining(self, done: float) -> float | None:
+        """Estimate the seconds until the run is over, None before anything is done."""
+        if done <= self.done_before:
+            return None
+        seconds = self.seconds - self.seconds_before
+        return seconds * (1 - done) / (done - self.done_before)
 
     def _show(self, line: str) -> None:
         """Overwrite the terminal's line, or log."""

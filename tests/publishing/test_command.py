@@ -17,7 +17,11 @@ def test_options_reach_the_function_and_the_address_is_printed(monkeypatch, caps
     assert main(["publish", "run/model", NAME]) == 0
     words = ["--private", "--revision", "v2", "--create-pr", "--dry-run"]
     main(["publish", "run/model", NAME, *words, "--report", "a.json", "--report", "b.json"])
-    assert capsys.readouterr().out == "address\naddress\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "address",
+        "nothing was sent; the card is run/model/README.md, and without --dry-run all goes to "
+        "address",
+    ]
     plain, full = calls
     assert plain == (
         ("run/model", NAME),

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.presets import PRESETS
 from hf_vanilla_transformer.training import choice
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
@@ -109,3 +110,12 @@ def test_nothing_is_read_where_nothing_is_to_choose(run, options, monkeypatch):
 def test_a_tokenizer_that_is_brought_has_its_own_size(run):
     chosen, _ = choose_by_amount(run(tokenizer="t"), DataArguments(), {})
     assert (chosen.preset, chosen.vocab_size) == ("tiny", None)
+
+
+def test_fields_are_held_against_the_preset_that_is_chosen(tmp_path):
+    file = tmp_path / "corpus.tsv"
+    file.write_text("ab\tcd\n" * 3)
+    words = ["train", "--train", str(file), "--valid", str(file), "--output", str(tmp_path / "run")]
+    fields = ["--architecture", "d_model=20", "--dry-run"]  # tiny has 4 heads, base has 8
+    assert main([*words, *fields]) == 0
+    assert main([*words, *fields, "--preset", "base"]) == 2

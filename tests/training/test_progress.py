@@ -1,6 +1,7 @@
 import io
 import logging
 
+import pytest
 from accelerate import PartialState
 
 from hf_vanilla_transformer.training import progress
@@ -18,10 +19,11 @@ def show(monkeypatch, stream, steps=4, seconds=1.0):
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress.sys, "stderr", stream)
-    shown = Progress(max_steps=steps, max_minutes=None)
+    shown = Progress(max_steps=steps)
     for step in range(1, steps + 1):
         now[0] += seconds
-        shown.update(step, loss=float(step), rate=1e-3, tokens=500, waste=0.25)
+        done = step / steps
+        shown.update(step, loss=float(step), rate=1e-3, tokens=500, waste=0.25, done=done)
     return shown
 
 
@@ -49,24 +51,25 @@ def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatc
     assert "83 tokens/s" in caplog.messages[0]
 
 
-def test_time_limits_and_pauses(monkeypatch):
+def test_remaining_time_and_pauses(monkeypatch):
     PartialState()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(max_steps=None, max_minutes=0.5)
+    shown = Progress(max_steps=None)
     with shown.paused():
         now[0] += 20
     assert shown.window.began == 20
     now[0] += 29
     assert shown.seconds == 29
-    assert shown._remaining(step=1) == 1
+    assert shown._remaining(done=29 / 30) == pytest.approx(1)
+    assert shown._remaining(done=0.0) is None
 
 
 def test_a_resumed_run_counts_the_time_before_and_estimates_by_the_time_since(monkeypatch):
     PartialState()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(max_steps=110, max_minutes=None, seconds_before=5000.0, steps_before=100)
+    shown = Progress(max_steps=110, seconds_before=5000.0, done_before=100 / 110)
     now[0] += 4
     assert shown.seconds == 5004
-    assert shown._remaining(step=102) == 16  # 8 more updates of 2 seconds
+    assert shown._remaining(done=102 / 110) == pytest.approx(16)  # 8 more updates of 2 seconds
