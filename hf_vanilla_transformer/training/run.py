@@ -185,10 +185,11 @@ def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) 
     """Say where the model is, how to go on with what was interrupted, and what looks wrong."""
     steps = trained["steps"]
     if steps < loop.warmup_steps:
+        peak = "" if loop.learning_rate else " and set --learning-rate, whose peak would rise"
         logger.warning(
             "stopped at step %d of %d warm-up steps: the model has learned little; give it more "
-            "time, or lower --warmup-steps and set --learning-rate, whose peak would rise",
-            steps, loop.warmup_steps,
+            "time, or lower --warmup-steps%s",
+            steps, loop.warmup_steps, peak,
         )  # fmt: skip
     logger.info("saved %s/model, described in %s/report.json", output, output)
     if trained["stopped_by"] == "interrupt":
