@@ -7,7 +7,10 @@ if [ "$(python -c 'import torch; print(torch.cuda.device_count())')" -gt 0 ]; th
   exec accelerate launch ${PROCESSES:+--num_processes "$PROCESSES"} "$script" "$@"
 fi
 cores=$(python -c 'import os; print(min(4, len(os.sched_getaffinity(0))))')
-if [ "${PROCESSES:=$cores}" -gt 1 ]; then
+case ${PROCESSES:=$cores} in
+  *[!0-9]* | 0) echo "$0: PROCESSES=$PROCESSES is no number of processes; give 1 or more" >&2; exit 2 ;;
+esac
+if [ "$PROCESSES" -gt 1 ]; then
   exec torchrun --standalone --nproc_per_node "$PROCESSES" "$script" "$@"
 fi
 exec python "$script" "$@"

@@ -31,6 +31,8 @@ def main() -> None:
     parser.add_argument("--language", required=True, metavar="CODE")
     parser.add_argument("--output", required=True, metavar="F.json")
     options = parser.parse_args()
+    if options.output in (options.source, options.translations, options.reference):
+        parser.error(f"--output {options.output} is a file to read; name another one")
     try:
         report = score_files(options.translations, options.reference, language=options.language)
     except (ValueError, OSError) as error:
@@ -48,7 +50,7 @@ def score_files(translations: str, reference: str, *, language: str) -> dict[str
 
     Raises:
         FileNotFoundError: One is missing.
-        ValueError: One is no text, or they have not equally many lines.
+        ValueError: One is no text, they have not equally many lines, or none.
     """
     lines, expected = read_lines(translations), read_lines(reference)
     if len(lines) != len(expected):
@@ -56,6 +58,8 @@ def score_files(translations: str, reference: str, *, language: str) -> dict[str
             f"{translations} has {len(lines)} lines, {reference} {len(expected)}; they belong "
             "together line by line"
         )
+    if not lines:
+        raise ValueError(f"{translations} and {reference} are empty; there is nothing to score")
     return score(lines, expected, language=language)
 
 

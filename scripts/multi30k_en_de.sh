@@ -4,7 +4,8 @@
 #     scripts/multi30k_en_de.sh DATA RUN [OPTION...]     # the same again after a break
 #
 # DATA holds train, val and test_2016_flickr as .en.gz and .de.gz; OPTIONs are those of
-# `vanilla-transformer train` and win over those below. Needs `pip install ".[recipes]"`, for sacremoses.
+# `vanilla-transformer train` and win over those below, but for lists, which are given once. Needs
+# `pip install ".[recipes]"`, for sacremoses.
 # The model has 2.7 million parameters, about as many as Transformer-Tiny (Wu et al. 2021);
 # docs/experiments.md tells why the numbers are what they are. RUN/model is left with its card; upload it with
 # `vanilla-transformer publish`.
@@ -12,6 +13,10 @@ set -euo pipefail
 usage="usage: $0 DATA RUN [OPTION...]"
 data=${1:?$usage} run=${2:?$usage}
 shift 2
+for file in "$data"/{train,val,test_2016_flickr}.{en,de}.gz; do
+  [ -f "$file" ] || { echo "$0: there is no $file" >&2; exit 2; }
+done
+case " $* " in *" --output "*) echo "$0: RUN is the output folder; leave --output out" >&2; exit 2 ;; esac
 here=$(dirname "$0")
 test=$data/test_2016_flickr
 
@@ -20,6 +25,8 @@ test=$data/test_2016_flickr
   --source-lang en --target-lang de --preset tiny --architecture d_model=160 d_ff=320 --vocab-size 4000 \
   --bpe-dropout 0.1 --epochs 90 --precision bf16 --beams 5 --alpha 1.4 \
   --output "$run" --resume "$@"
+# After Ctrl-C the model is half-trained, and the same command goes on with it.
+if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then exit 130; fi
 
 vanilla-transformer evaluate "$run/model" --source "$test.en.gz" --reference "$test.de.gz" \
   --confidence --examples 20 --output "$run/test_2016_flickr"

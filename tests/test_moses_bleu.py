@@ -73,3 +73,20 @@ def test_files_of_unequal_length_are_refused_in_one_line(score, tmp_path, capsys
         score(TRANSLATIONS, REFERENCE[:1])
     assert capsys.readouterr().err.splitlines()[-1].endswith("they belong together line by line")
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "output", "error"),
+    [("hyp", "hyp", "name another one"), ("no", "x", "there is nothing to score")],
+)
+def test_files_that_are_empty_or_would_be_overwritten_are_refused(
+    score, tmp_path, monkeypatch, capsys, file, output, error
+):
+    score(TRANSLATIONS, REFERENCE)
+    (tmp_path / "no").write_text("")
+    files = f"--source s --translations {file} --reference {file} --output {output}"
+    monkeypatch.setattr("sys.argv", ["moses_bleu.py", *files.split(), "--language", "de"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(SCRIPT))["main"]()
+    assert capsys.readouterr().err.strip().endswith(error)
+    assert (tmp_path / "hyp").read_text().splitlines() == TRANSLATIONS

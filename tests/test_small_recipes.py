@@ -7,6 +7,7 @@ They run on made-up text for a moment; with `--data DIR`, where DIR holds `multi
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,54 @@ def test_a_recipe_leads_from_files_to_a_model_with_its_card(
         assert f"BLEU **{tokenized['bleu']}** on {tokenized['source']}" in card
     else:
         assert completed[0].stdout.count("\n") >= 5, "scores and the sentence about cats"
+
+
+def test_ctrl_c_ends_a_recipe_before_it_scores(commands, made_up, tmp_path):
+    command = [
+        "bash",
+        str(ROOT / "scripts/tatoeba_zh_en.sh"),
+        str(made_up / "tatoeba-zh-en"),
+        "run",
+    ]
+    limits = ["--vocab-size", "330", "--save-every", "2", "--valid-beams", "0", "--track", "none"]
+    with subprocess.Popen(
+        [*command, *limits],
+        env=commands | {"PROCESSES": "1"},
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as recipe:  # fmt: skip
+        for line in recipe.stderr:
+            if line.startswith("step 2:"):
+                os.killpg(recipe.pid, signal.SIGINT)
+                break
+        rest = recipe.stderr.read()
+    assert "the same command with --resume goes on" in rest
+    assert recipe.returncode != 0
+    assert not (tmp_path / "run" / "test").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "processes", "error"),
+    [
+        (["run", "--output", "other"], "1", "leave --output out"),
+        (["run"], "0", "PROCESSES=0 is no number of processes"),
+        (["run"], "x", "PROCESSES=x is no number of processes"),
+    ],
+)
+def test_a_recipe_refuses_what_it_cannot_do(commands, made_up, tmp_path, words, processes, error):
+    command = ["bash", str(ROOT / "scripts/tatoeba_zh_en.sh"), str(made_up / "tatoeba-zh-en")]
+    ended = subprocess.run(
+        [*command, *words], env=commands | {"PROCESSES": processes}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert error in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_looks_for_its_files_first(commands, tmp_path):
+    ended = subprocess.run(
+        ["bash", str(ROOT / "scripts/multi30k_en_de.sh"), str(tmp_path), "run"],
+        env=commands, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "train.en.gz" in ended.stderr

@@ -119,8 +119,8 @@ class RunArguments:
             raise ValueError(f"beams={self.beams} must be at least 1")
         if self.alpha is not None and not 0 <= self.alpha < math.inf:
             raise ValueError(f"alpha={self.alpha} must be finite and at least 0")
-        if self.vocab_size is not None and self.vocab_size > MOST_ENTRIES:
-            raise ValueError(f"vocab_size={self.vocab_size} must be at most {MOST_ENTRIES:,}")
+        if self.vocab_size is not None and not 1 <= self.vocab_size <= MOST_ENTRIES:
+            raise ValueError(f"vocab_size={self.vocab_size} must be from 1 to {MOST_ENTRIES:,}")
         for name, why in (
             ("from_model", "the model brings its own"),
             ("tokenizer", "it comes with the tokenizer"),
