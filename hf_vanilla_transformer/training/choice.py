@@ -25,6 +25,7 @@ PRESET_BELOW = (("tiny", 100_000), ("small", 1_000_000), ("base", math.inf))
 MOST_COUNTED = 1_000_000
 LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs (§5.1)
 BYTES_AND_ROLES = 260
+KINDS = {"preset": str, "vocab_size": int, "epochs": int}
 PAIRS_SEEN, MOST_PASSES = 320_000, 1000  # a few thousand updates, however small the corpus is
 WHY = {
     "preset": "few pairs teach a small model more than a large one",
@@ -96,15 +97,24 @@ def _left_out(run: RunArguments, loop: dict[str, object]) -> list[str]:
 
 
 def _chosen_before(run: RunArguments, wanted: Sequence[str]) -> dict[str, object]:
-    """Return what a run had that is to be resumed: its corpus may have grown since."""
+    """Return what a run had that is to be resumed: its corpus may have grown since.
+
+    Raises:
+        ValueError: Its options cannot be read.
+    """
     file = Path(run.output, OPTIONS)
     if not (run.resume and file.is_file()):
         return {}
-    before = yaml.safe_load(file.read_text("utf-8"))
-    if not isinstance(before, dict):
-        return {}
-    before = {name.replace("-", "_"): value for name, value in before.items()}
-    return {name: before[name] for name in wanted if name in before}
+    try:
+        before = yaml.safe_load(file.read_text("utf-8"))
+        found = {name: before.get(name.replace("_", "-")) for name in wanted}
+        is_sound = all(isinstance(value, KINDS[name] | None) for name, value in found.items())
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError):
+        is_sound = False
+    if not is_sound:
+        options = ", ".join(map(spelt, wanted))
+        raise ValueError(f"{file} is damaged; say what the run had: {options}")
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def count(corpora: Sequence[Corpus]) -> Amount:

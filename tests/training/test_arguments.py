@@ -44,6 +44,8 @@ def test_no_number_for_the_pairs_is_infinite(options):
 def test_sizes_that_no_machine_holds_are_refused():
     with pytest.raises(ValueError, match="vocab_size=10000001 must be from 1 to 10,000,000"):
         RunArguments(train=["a"], valid=["b"], output="c", vocab_size=10_000_001)
+    with pytest.raises(ValueError, match="vocab_size=0 must be from 1"):
+        RunArguments(train=["a"], valid=["b"], output="c", vocab_size=0)
     with pytest.raises(ValueError, match="accumulate=1025 must be at most 1,024"):
         LoopArguments(max_steps=1, accumulate=1025)
 

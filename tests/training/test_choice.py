@@ -100,6 +100,18 @@ def test_a_resumed_run_keeps_what_was_chosen_though_its_corpus_has_grown(run, tm
     assert choose_by_amount(anew, DataArguments(), {})[0].vocab_size == first.vocab_size
 
 
+@pytest.mark.parametrize(
+    "text", [b"preset: [tiny\n : x", b"vocab-size: lots\n", b"preset: 3\n", b"\xff", b"[1]"]
+)
+def test_what_was_chosen_before_is_not_guessed_from_a_damaged_file(run, tmp_path, text):
+    (tmp_path / "config.yaml").write_bytes(text)
+    resumed = dataclasses.replace(run(resume=True), output=str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"config\.yaml is damaged; say what .*: --preset, --vocab"
+    ):
+        choose_by_amount(resumed, DataArguments(), {})
+
+
 @pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "tiny", "vocab_size": 9}])
 def test_nothing_is_read_where_nothing_is_to_choose(run, options, monkeypatch):
     monkeypatch.setattr(choice, "open_training_corpora", None)
