@@ -1,11 +1,13 @@
 """A parser for commands with hyphens in options, options in files, and errors in one line."""
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 
 from transformers import HfArgumentParser
 
+from hf_vanilla_transformer.training.architecture import FIELDS
 from hf_vanilla_transformer.training.option_file import read_option_file
 
 CONFIG = "--config"
@@ -60,13 +62,14 @@ class CommandParser(HfArgumentParser):
             [*self._words_of_file(), *self.words], namespace
         )
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown[0])}")
         return options, unknown
 
     def error(self, message: str) -> None:
         """Say in one line what is wrong, and end with status 2."""
         if "are required" in message and (unknown := self._unknown_options()):
-            message = f"unrecognized arguments: {' '.join(unknown)}; {message}"
+            hint = self._hint(unknown[0])
+            message = f"unrecognized arguments: {' '.join(unknown)}{hint}; {message}"
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
 
     def _words_of_file(self) -> list[str]:
@@ -87,6 +90,15 @@ class CommandParser(HfArgumentParser):
         except ValueError as error:
             self.error(str(error))
         return []
+
+    def _hint(self, option: str) -> str:
+        """Return what may have been meant by an option that there is not."""
+        name = option.partition("=")[0]
+        field = name.removeprefix("--").replace("-", "_")
+        if "--architecture" in self.spellings and field in FIELDS:
+            return f"; did you mean --architecture {field}=VALUE"
+        near = difflib.get_close_matches(name, self.spellings, n=1)
+        return f"; did you mean {near[0]}" if near else ""
 
     def _unknown_options(self) -> list[str]:
         """Return the options given that there are not."""

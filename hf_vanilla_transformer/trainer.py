@@ -73,7 +73,7 @@ class TranslationTrainer(Seq2SeqTrainer):
             )
         training = {
             "steps": self.state.global_step,
-            "epochs": self.state.epoch,
+            "passes": self.state.epoch,
             "validations": [
                 {"step": one["step"], "loss": one["eval_loss"], "bleu": one.get("eval_bleu")}
                 for one in self.state.log_history

@@ -12,13 +12,15 @@ such tokens). It is not comparable with sacreBLEU of plain text, which `evaluate
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer
+from sacremoses.corpus import NonbreakingPrefixes
 
 from hf_vanilla_transformer.data.lines import read_lines
 from hf_vanilla_transformer.writing import write_json
+
+NAME = "BLEU of lower-cased Moses tokens"
 
 
 def main() -> None:
@@ -28,39 +30,41 @@ def main() -> None:
     )
     for name in ("source", "translations", "reference"):
         parser.add_argument(f"--{name}", required=True, metavar="F")
-    parser.add_argument("--language", required=True, metavar="CODE")
+    languages = sorted({*NonbreakingPrefixes().available_langs.values()})
+    parser.add_argument("--language", required=True, metavar="CODE", choices=languages)
     parser.add_argument("--output", required=True, metavar="F.json")
     options = parser.parse_args()
     if options.output in (options.source, options.translations, options.reference):
         parser.error(f"--output {options.output} is a file to read; name another one")
     try:
-        report = score_files(options.translations, options.reference, language=options.language)
+        _, lines, expected = read_aligned(options.source, options.translations, options.reference)
+    except FileNotFoundError as error:
+        parser.error(f"there is no {error.filename}")
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    name = f"{Path(options.source).name}, lower-cased Moses tokens"
-    write_json(options.output, {"source": name, "reference": [options.reference], **report})
+    report = score(lines, expected, language=options.language)
+    files = {"source": options.source, "reference": [options.reference]}
+    write_json(options.output, {**files, "bleu_name": NAME, **report})
     sys.stdout.write(
         f"BLEU {report['bleu']} of lower-cased Moses tokens ({report['details']}; not sacreBLEU's "
         "own measure)\n"
     )
 
 
-def score_files(translations: str, reference: str, *, language: str) -> dict[str, object]:
-    """Return what `score` does of two files.
+def read_aligned(*files: str) -> list[list[str]]:
+    """Return the lines of files that belong together line by line.
 
     Raises:
         FileNotFoundError: One is missing.
         ValueError: One is no text, they have not equally many lines, or none.
     """
-    lines, expected = read_lines(translations), read_lines(reference)
-    if len(lines) != len(expected):
-        raise ValueError(
-            f"{translations} has {len(lines)} lines, {reference} {len(expected)}; they belong "
-            "together line by line"
-        )
-    if not lines:
-        raise ValueError(f"{translations} and {reference} are empty; there is nothing to score")
-    return score(lines, expected, language=language)
+    texts = [read_lines(file) for file in files]
+    if len(set(map(len, texts))) > 1:
+        counts = [f"{file} has {len(text)}" for file, text in zip(files, texts, strict=True)]
+        raise ValueError(f"{', '.join(counts)} lines; they belong together line by line")
+    if not texts[0]:
+        raise ValueError(f"{', '.join(files)} are empty; there is nothing to score")
+    return texts
 
 
 def score(

@@ -102,6 +102,34 @@ def test_the_report_holds_what_a_model_card_tells(scored, folder, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("", "BLEU, chrF and TER ..."),
+        ("--confidence", "BLEU, chrF and TER, with 1,000 resamples of the test set ..."),
+        ("--baseline dev.tsv", "BLEU, chrF and TER, with 1,000 resamples of the test set ..."),
+    ],
+)
+def test_each_part_that_takes_its_time_is_told_before(
+    scored, tmp_path, monkeypatch, caplog, option, said
+):
+    write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
+    told = []
+
+    def noting(work):
+        def noted(*args, **kwargs):
+            told.append(caplog.messages[-1])
+            return work(*args, **kwargs)
+
+        return noted
+
+    monkeypatch.setattr(command, "reference_loss", noting(command.reference_loss))
+    monkeypatch.setattr(Scorer, "measure", noting(Scorer.measure))
+    scored(f"--source dev.tsv {option}")
+    assert told == ["loss of the references ...", said]
+    assert "translating 3 sentences ..." in caplog.messages
+
+
 def test_a_translation_with_line_breaks_is_scored_as_it_is_written(scored, tmp_path):
     write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
     broken = [HYPOTHESES[0].replace(" on ", "-\n"), *HYPOTHESES[1:]]  # BLEU joins "sat-\nthe"

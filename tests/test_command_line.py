@@ -8,8 +8,11 @@ TYPED = ["train", "--train", "a.tsv", "--valid", "b.tsv", "--output", "out"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--conf", "options.yaml"], "unrecognized arguments: --conf"),
-        (["--see", "2"], "unrecognized arguments: --see"),
+        (["--conf", "a.yaml"], "unrecognized arguments: --conf a.yaml; did you mean --config;"),
+        (["--see", "2"], "unrecognized arguments: --see 2; did you mean --seed;"),
+        (["--dropout=0.3"], "--dropout=0.3; did you mean --architecture dropout=VALUE;"),
+        (["--d-ff", "64"], "--d-ff 64; did you mean --architecture d_ff=VALUE;"),
+        (["--xyz"], "unrecognized arguments: --xyz; vanilla-transformer train --help explains"),
         (["--train", "c.tsv"], "--train is given 2 times; give it once, with all values after it"),
         (["--train=c.tsv"], "--train is given 2 times"),
         (["--weights", "1", "--weights", "2"], "--weights is given 2 times"),

@@ -47,8 +47,9 @@ def score(tmp_path, monkeypatch):
 
     def run(translations, reference):
         (tmp_path / "hyp").write_text("\n".join(translations) + "\n")
+        (tmp_path / "src").write_text("A man.\n" * len(TRANSLATIONS))
         (tmp_path / "ref.gz").write_bytes(gzip.compress("\n".join(reference).encode()))
-        files = "--source test.en.gz --translations hyp --reference ref.gz --output out.json"
+        files = "--source src --translations hyp --reference ref.gz --output out.json"
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("sys.argv", ["moses_bleu.py", *files.split(), "--language", "de"])
         main()
@@ -63,7 +64,8 @@ def test_it_is_bleu_of_lower_cased_tokens_that_are_cut_as_moses_cuts_them(score,
     assert f"BLEU {report['bleu']} " in capsys.readouterr().out
     length = sum(len(text.split()) for text in REFERENCE_TOKENS)
     assert f"{length} tokens in the reference" in report["details"]
-    assert report["source"].startswith("test.en.gz, ")
+    assert report["bleu_name"] == "BLEU of lower-cased Moses tokens"
+    assert (report["source"], report["reference"]) == ("src", ["ref.gz"])
     shouted = [text.upper() for text in TRANSLATIONS]
     assert score(shouted, REFERENCE) == report, "case is ignored"
 
@@ -76,17 +78,25 @@ def test_files_of_unequal_length_are_refused_in_one_line(score, tmp_path, capsys
 
 
 @pytest.mark.parametrize(
-    ("file", "output", "error"),
-    [("hyp", "hyp", "name another one"), ("no", "x", "there is nothing to score")],
+    ("source", "file", "output", "language", "error"),
+    [
+        ("src", "hyp", "hyp", "de", "--output hyp is a file to read; name another one"),
+        ("no", "no", "x", "de", "there is nothing to score"),
+        ("one", "hyp", "x", "de", "one has 1, hyp has 2, hyp has 2 lines; they belong together"),
+        ("src", "away", "x", "de", "there is no away"),
+        ("src", "hyp", "x", "xx", "argument --language: invalid choice: 'xx'"),
+    ],
 )
-def test_files_that_are_empty_or_would_be_overwritten_are_refused(
-    score, tmp_path, monkeypatch, capsys, file, output, error
+def test_what_cannot_be_scored_is_refused(
+    score, tmp_path, monkeypatch, capsys, source, file, output, language, error
 ):
     score(TRANSLATIONS, REFERENCE)
     (tmp_path / "no").write_text("")
-    files = f"--source s --translations {file} --reference {file} --output {output}"
-    monkeypatch.setattr("sys.argv", ["moses_bleu.py", *files.split(), "--language", "de"])
+    (tmp_path / "one").write_text("one\n")
+    files = f"--source {source} --translations {file} --reference {file} --output {output}"
+    monkeypatch.setattr("sys.argv", ["moses_bleu.py", *files.split(), "--language", language])
     with pytest.raises(SystemExit, match="2"):
         runpy.run_path(str(SCRIPT))["main"]()
-    assert capsys.readouterr().err.strip().endswith(error)
+    assert error in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "x").exists()
     assert (tmp_path / "hyp").read_text().splitlines() == TRANSLATIONS

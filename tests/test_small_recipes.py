@@ -1,7 +1,7 @@
 """The recipes for small corpora, from files of pairs to a folder that can be published.
 
-They run on made-up text for a moment; with `--data DIR`, where DIR holds `multi30k/` and
-`tatoeba-zh-en/`, on these for a minute, and a second time, when there is nothing left to train.
+They run on made-up text for a moment, or with `--data DIR`, where DIR holds `multi30k/` and
+`tatoeba-zh-en/`, on these for a minute; and a second time, when there is nothing left to do.
 """
 
 import gzip
@@ -74,7 +74,7 @@ def test_a_recipe_leads_from_files_to_a_model_with_its_card(
             env=commands | {"PROCESSES": str(processes)},
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )
-        for _ in range(1 if request.config.getoption("--data") is None else 2)
+        for _ in range(2)
     ]  # fmt: skip
     for one in completed:
         assert one.returncode == 0, one.stderr
@@ -83,14 +83,15 @@ def test_a_recipe_leads_from_files_to_a_model_with_its_card(
     assert len(losses) > 1
     assert losses[-1] < losses[0]
     assert report["training"]["processes"] == processes
-    assert all("nothing to do" in one.stderr for one in completed[1:])
+    assert "nothing to do" in completed[1].stderr
+    assert ["chrF" in one.stdout for one in completed] == [True, False], "scored once"
     scores = json.loads((tmp_path / "run" / test / "report.json").read_text())
     card = (tmp_path / "run" / "model" / "README.md").read_text("utf-8")
-    assert f"BLEU **{scores['bleu']}**" in card
+    assert f"BLEU **{scores['bleu']:.2f}**" in card
     assert card.count("\n| ", card.index("## Examples")) == 21
     if recipe == "multi30k_en_de":
         tokenized = json.loads((tmp_path / "run" / "test_2016_flickr_moses.json").read_text())
-        assert f"BLEU **{tokenized['bleu']}** on {tokenized['source']}" in card
+        assert f"{tokenized['bleu_name']} **{tokenized['bleu']:.2f}** on {test}.en.gz" in card
     else:
         assert completed[0].stdout.count("\n") >= 5, "scores and the sentence about cats"
 
@@ -121,7 +122,10 @@ def test_ctrl_c_ends_a_recipe_before_it_scores(commands, made_up, tmp_path):
 @pytest.mark.parametrize(
     ("words", "processes", "error"),
     [
+        ([], "1", "usage: "),
         (["run", "--output", "other"], "1", "leave --output out"),
+        (["run", "--dry-run"], "1", "--dry-run is no option of a recipe"),
+        (["run", "--from=m"], "1", "--from=m is no option of a recipe"),
         (["run"], "0", "PROCESSES=0 is no number of processes"),
         (["run"], "x", "PROCESSES=x is no number of processes"),
     ],

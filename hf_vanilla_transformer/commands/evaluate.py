@@ -47,6 +47,8 @@ from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.training.start import start_accelerator
 from hf_vanilla_transformer.translating import Sentences
 
+logger = logging.getLogger(__name__)
+
 PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
 
 
@@ -137,11 +139,7 @@ def run(options: argparse.Namespace) -> str | None:
         translations, loss, journal = _translate(options, model_name, loaded, test_set, accelerator)
         if not is_main:
             return None
-        measurements = scorer.measure(
-            translations,
-            resamples=RESAMPLES if options.confidence else 0,
-            baseline=test_set.baseline,
-        )
+        measurements = _measure(scorer, translations, test_set, options)
         survival = Survival()
         survival.add(test_set.sources, translations)
         if journal:
@@ -217,15 +215,28 @@ def _translate(
     if options.output:
         task = [model_stamp(model_name, tokenizer), options.dtype, settings, test_set.sources]
         journal = Journal(options.output, task, accelerator.process_index)
+    done = f", {len(journal.found):,} of them done" if journal and journal.found else ""
+    logger.info("translating %s sentences%s ...", f"{len(sentences):,}", done)
     try:
         translations = translate_shared(sentences, accelerator, journal=journal)
     except KeyboardInterrupt:
         kept = f"; {options.output} keeps what is done, the same command goes on" if journal else ""
         raise KeyboardInterrupt(f"interrupted{kept}") from None
+    logger.info("loss of the references ...")
     loss = reference_loss(
         model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
     )
     return list(map(in_one_line, translations)), loss, journal
+
+
+def _measure(
+    scorer: Scorer, translations: list[str], test_set: TestSet, options: argparse.Namespace
+) -> list[Measurement]:
+    """Return all metrics, and say before what takes its time."""
+    resamples = RESAMPLES if options.confidence or test_set.baseline is not None else 0
+    of_resamples = f", with {resamples:,} resamples of the test set" if resamples else ""
+    logger.info("BLEU, chrF and TER%s ...", of_resamples)
+    return scorer.measure(translations, resamples=resamples, baseline=test_set.baseline)
 
 
 def _rows(measurements: Sequence[Measurement]) -> list[str]:

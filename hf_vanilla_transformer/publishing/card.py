@@ -4,6 +4,7 @@ import html
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from safetensors import safe_open
 from transformers import GenerationConfig
 
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.publishing.languages import language_metadata
+from hf_vanilla_transformer.publishing.figures import shown_count, shown_score
+from hf_vanilla_transformer.publishing.languages import language_metadata, named_language
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
 from hf_vanilla_transformer.publishing.library_push import is_librarys_template
 from hf_vanilla_transformer.publishing.report import (
@@ -31,7 +33,7 @@ from hf_vanilla_transformer.writing import write_text
 
 CARD, CURVE = "README.md", "learning_curve.png"
 TAGS = ("translation", "vanilla_transformer")
-LISTS = ("tags", "metrics")
+LISTS = ("tags", "metrics", "datasets")
 
 
 def write_card(
@@ -42,13 +44,14 @@ def write_card(
 ) -> ModelCard:
     """Write `README.md`, and `learning_curve.png` if a report has validations, into a model folder.
 
-    What a person wrote into an earlier card stays: metadata that are not ours, such as the licence,
-    sections of their own and sections that they edited. Scores replace those of the same test set
-    and metric. What the library filled into its own template goes.
+    What a person wrote into an earlier card stays: metadata that are not ours, such as the licence
+    and the names of the corpora (`datasets`), sections of their own and sections that they edited.
+    Scores replace those of the same test set and metric. What the library filled into its own
+    template goes.
 
     Args:
         folder: A saved model.
-        reports: Reports of training and of evaluation; figures stand on the card as they are there.
+        reports: Reports of training and of evaluation; figures stand on the card rounded.
         repo_id: Name that the model will have on the Hub; left out: the folder's.
 
     Raises:
@@ -64,8 +67,9 @@ def write_card(
     if validations := _validations(training):
         draw_learning_curve(validations, folder / CURVE)
     values = _of_model(folder, config, data) | _of_training(training, reports)
-    names = {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
-    new = ModelCard.from_template(data, template_str=TEMPLATE, **names, **values)
+    values |= {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
+    values |= {"count": shown_count, "score": shown_score}
+    new = ModelCard.from_template(data, template_str=TEMPLATE, **values)
     kept = "" if is_librarys_template(old) else old.text
     card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(kept, new.text)}")
     write_text(folder / CARD, str(card))
@@ -73,7 +77,7 @@ def write_card(
 
 
 def _old_card(path: Path) -> ModelCard:
-    """Return the card that is there, or an empty one; its tags and metrics are lists."""
+    """Return the card that is there, or an empty one; its tags, metrics and datasets are lists."""
     if not path.exists():
         return ModelCard("---\n{}\n---\n")
     try:
@@ -127,12 +131,22 @@ def _metadata(
 
 
 def _merged(old: list[EvalResult], new: list[EvalResult]) -> list[EvalResult]:
-    """Return all results, of one test set and metric the newest."""
+    """Return all results, of one test set and measure the newest."""
     by_place = {
-        (one.dataset_name, one.dataset_config, one.dataset_split, one.metric_type): one
-        for one in (*old, *new)
+        (*one.unique_identifier, one.metric_type, one.metric_name): one for one in (*old, *new)
     }
     return list(by_place.values())
+
+
+def _with_test_sets(results: Sequence[EvalResult]) -> list[tuple[str, EvalResult]]:
+    """Return each result behind the name of its test set, or what is longer if others share it."""
+    types = defaultdict(set)
+    for one in results:
+        types[one.dataset_name].add(one.dataset_type)
+    return [
+        (one.dataset_name if len(types[one.dataset_name]) == 1 else one.dataset_type, one)
+        for one in results
+    ]
 
 
 def _of_model(
@@ -141,7 +155,7 @@ def _of_model(
     """Return what the template shows of the model itself."""
     languages = (config.source_language, config.target_language)
     source, target = (
-        f"`{code}`" if code else f"the {side} language of its training data"
+        named_language(code) if code else f"the {side} language of its training data"
         for code, side in zip(languages, ("source", "target"), strict=True)
     )
     return {
@@ -149,14 +163,16 @@ def _of_model(
         "target": target,
         "parameters": _count_parameters(folder),
         "architecture": (
-            f"{config.encoder_layers} + {config.decoder_layers} layers, d_model {config.d_model}, "
-            f"d_ff {config.d_ff}, {config.num_heads} heads, {config.norm_position}-norm, "
-            f"{config.position_type} positions, vocabulary of {config.vocab_size}"
+            f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers, "
+            f"d_model {config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
+            f"{config.norm_position}-norm, {config.position_type} positions, "
+            f"vocabulary of {config.vocab_size:,}"
         ),
         "decoding": _describe_decoding(GenerationConfig.from_pretrained(folder)),
         "longest": config.max_position_embeddings,
+        "corpora": data.datasets or [],
         "licence": data.license,
-        "results": data.eval_results or [],
+        "results": _with_test_sets(data.eval_results or []),
     }
 
 
@@ -169,6 +185,7 @@ def _of_training(
     tested = [one for one in examples if one.get("reference") is not None]
     return {
         "data": training_data(report),
+        "trained_on": report.get("arguments", {}).get("max_length"),
         "training": training_figures(report),
         "command": training_command(report),
         "curve": CURVE if _validations(report) else None,

@@ -1,16 +1,35 @@
-"""Language codes as the Hub's metadata takes them."""
+"""Language codes as the Hub's metadata takes them, and as a reader does."""
 
 import re
 
-ISO_639_1 = """
-aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da
-    de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz
-ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln
-lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi
-pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti
-tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+# ISO 639-1.
+LANGUAGES = """
+aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic,
+as Assamese, av Avaric, ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian,
+bi Bislama, bm Bambara, bn Bengali, bo Tibetan, br Breton, bs Bosnian, ca Catalan, ce Chechen,
+ch Chamorro, co Corsican, cr Cree, cs Czech, cu Church Slavonic, cv Chuvash, cy Welsh, da Danish,
+de German, dv Dhivehi, dz Dzongkha, ee Ewe, el Greek, en English, eo Esperanto, es Spanish,
+et Estonian, eu Basque, fa Persian, ff Fulah, fi Finnish, fj Fijian, fo Faroese, fr French,
+fy Western Frisian, ga Irish, gd Scottish Gaelic, gl Galician, gn Guarani, gu Gujarati, gv Manx,
+ha Hausa, he Hebrew, hi Hindi, ho Hiri Motu, hr Croatian, ht Haitian Creole, hu Hungarian,
+hy Armenian, hz Herero, ia Interlingua, id Indonesian, ie Interlingue, ig Igbo, ii Sichuan Yi,
+ik Inupiaq, io Ido, is Icelandic, it Italian, iu Inuktitut, ja Japanese, jv Javanese, ka Georgian,
+kg Kongo, ki Kikuyu, kj Kuanyama, kk Kazakh, kl Greenlandic, km Khmer, kn Kannada, ko Korean,
+kr Kanuri, ks Kashmiri, ku Kurdish, kv Komi, kw Cornish, ky Kyrgyz, la Latin, lb Luxembourgish,
+lg Ganda, li Limburgish, ln Lingala, lo Lao, lt Lithuanian, lu Luba-Katanga, lv Latvian,
+mg Malagasy, mh Marshallese, mi Maori, mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi,
+ms Malay, mt Maltese, my Burmese, na Nauruan, nb Norwegian Bokmål, nd Northern Ndebele, ne Nepali,
+ng Ndonga, nl Dutch, nn Norwegian Nynorsk, no Norwegian, nr Southern Ndebele, nv Navajo,
+ny Chichewa, oc Occitan, oj Ojibwa, om Oromo, or Odia, os Ossetian, pa Punjabi, pi Pali, pl Polish,
+ps Pashto, pt Portuguese, qu Quechua, rm Romansh, rn Rundi, ro Romanian, ru Russian,
+rw Kinyarwanda, sa Sanskrit, sc Sardinian, sd Sindhi, se Northern Sami, sg Sango, si Sinhala,
+sk Slovak, sl Slovenian, sm Samoan, sn Shona, so Somali, sq Albanian, sr Serbian, ss Swati,
+st Southern Sotho, su Sundanese, sv Swedish, sw Swahili, ta Tamil, te Telugu, tg Tajik, th Thai,
+ti Tigrinya, tk Turkmen, tl Tagalog, tn Tswana, to Tongan, tr Turkish, ts Tsonga, tt Tatar, tw Twi,
+ty Tahitian, ug Uyghur, uk Ukrainian, ur Urdu, uz Uzbek, ve Venda, vi Vietnamese, vo Volapük,
+wa Walloon, wo Wolof, xh Xhosa, yi Yiddish, yo Yoruba, za Zhuang, zh Chinese, zu Zulu
 """
-TWO_LETTERS = frozenset(ISO_639_1.split())
+NAMES = dict(one.split(maxsplit=1) for one in LANGUAGES.strip().split(","))
 # What is often written instead: codes of countries.
 MEANT = {"jp": "ja", "cn": "zh", "kr": "ko", "ua": "uk", "cz": "cs", "gr": "el", "dk": "da"}
 # A language, perhaps with its script and its region: zh, zh-Hans, pt-BR, sr-Latn-RS, deu.
@@ -34,6 +53,16 @@ def language_metadata(*codes: str | None) -> dict[str, list[str]]:
     return metadata
 
 
+def named_language(code: str) -> str:
+    """Return a code in Markdown, behind the name of its language where that is known.
+
+    Args:
+        code: A language code, perhaps with a script and a region.
+    """
+    name = NAMES.get(_first_part(code))
+    return f"{name} (`{code}`)" if name else f"`{code}`"
+
+
 def are_different(code: str | None, other: str | None) -> bool:
     """Tell whether two codes surely name two languages; three letters may say what two letters do.
 
@@ -41,15 +70,20 @@ def are_different(code: str | None, other: str | None) -> bool:
         code: A language code, perhaps with a script and a region; None if it is not known.
         other: Another one.
     """
-    languages = {re.split("[-_]", one)[0].lower() for one in (code, other) if one}
-    return len(languages) == 2 and languages <= TWO_LETTERS
+    languages = {_first_part(one) for one in (code, other) if one}
+    return len(languages) == 2 and languages <= NAMES.keys()
+
+
+def _first_part(code: str) -> str:
+    """Return a code in lower case without script and region."""
+    return re.split("[-_]", code)[0].lower()
 
 
 def _language(tag: str) -> str:
     """Return the language of a tag."""
     found = TAG.fullmatch(tag)
     language = found[1].lower() if found else ""
-    if len(language) == 3 or language in TWO_LETTERS:
+    if len(language) == 3 or language in NAMES:
         return language
     hint = f" (did you mean {MEANT[language]}?)" if language in MEANT else ""
     raise ValueError(

@@ -132,8 +132,9 @@ def _add_card(
         write_text(folder / CARD, str(card))
         if (frozen / CURVE).is_file():
             shutil.copy(frozen / CURVE, folder)
-    if not card.data.license:
-        logger.info("no licence: `license:` at the top of %s names one", folder / CARD)
+    for name, what in (("license", "licence"), ("datasets", "corpus")):
+        if not card.data.get(name):
+            logger.info("no %s: `%s:` at the top of %s names one", what, name, folder / CARD)
     sizes = [file.stat().st_size for file in frozen.iterdir()]
     logger.info("%s: %d files, %.1f MB", folder, len(sizes), sum(sizes) / 1e6)
 

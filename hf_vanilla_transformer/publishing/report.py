@@ -3,13 +3,20 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import EvalResult
 
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.publishing.figures import (
+    DECIMALS,
+    shown_count,
+    shown_score,
+    shown_time,
+)
 from hf_vanilla_transformer.publishing.languages import are_different
 from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
@@ -17,6 +24,12 @@ from hf_vanilla_transformer.training.arguments import DataArguments, LoopArgumen
 CORPORA = ("train", "valid")
 PATHS = (*CORPORA, "output", "from", "tokenizer")
 OF_TOKENS = ("loss", "perplexity")
+# How figures of a training are written that are no counts.
+WRITTEN: dict[str, Callable[[float], object]] = {
+    "seconds": shown_time,
+    "validation_loss": partial(shown_score, "loss"),
+    "validation_perplexity": partial(shown_score, "perplexity"),
+}
 
 
 def read_report(path: str | Path) -> dict[str, object]:
@@ -38,27 +51,27 @@ def read_report(path: str | Path) -> dict[str, object]:
 
 
 def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> list[EvalResult]:
-    """Return the scores of a report, each as the Hub has them.
+    """Return the scores of a report, rounded, each as the Hub has them.
 
     Args:
         report: A report with scores, or without any.
         languages: Codes of source and target, as far as they are known.
     """
-    name, config, split = _test_set(report)
+    name, mark, config, split = _test_set(report)
     return [
         EvalResult(
             task_type="translation",
             task_name=" ".join(["Translation", "-".join(languages)]).strip(),
-            dataset_type=name,
+            dataset_type=name + mark,
             dataset_name=name,
             dataset_config=config,
             dataset_split=split,
             metric_type=metric,
-            metric_name=METRICS[metric],
+            metric_name=title,
             metric_value=value,
             metric_args=arguments or None,
         )
-        for metric, value, arguments in _scores(report)
+        for metric, title, value, arguments in _scores(report)
     ]
 
 
@@ -78,9 +91,13 @@ def refuse_other_languages(report: dict[str, object], config: VanillaTransformer
 
 
 def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
-    """Return what a card tells of a training, label and figure as the report has it."""
+    """Return what a card tells of a training, labels and figures as a reader wants them."""
     training, environment = report.get("training", {}), report.get("environment", {})
-    told = [(label, training[name]) for name, label in FIGURES.items() if name in training]
+    told = [
+        (label, WRITTEN.get(name, shown_count)(training[name]))
+        for name, label in FIGURES.items()
+        if training.get(name) is not None
+    ]
     versions = environment.get("versions", {})
     return [
         *told,
@@ -99,7 +116,9 @@ def training_data(report: dict[str, object]) -> str:
     ]
     left_out = {rule: count for rule, count in report.get("left_out", {}).items() if count}
     if left_out:
-        counts = ", ".join(f"{rule.replace('_', ' ')}: {n}" for rule, n in left_out.items())
+        counts = ", ".join(
+            f"{rule.replace('_', ' ')}: {shown_count(n)}" for rule, n in left_out.items()
+        )
         lines.append(f"- left out by cleaning: {counts}")
     return "\n".join(lines)
 
@@ -115,7 +134,7 @@ def training_command(report: dict[str, object]) -> str:
             continue
         words.append(f"--{name.replace('_', '-')}")
         given = value if isinstance(value, list) else [] if value is True else [value]
-        words += [shown_path(one) if name in PATHS else str(one) for one in given]
+        words += [shown_path(one) if name in PATHS else _typed(one) for one in given]
     return shlex.join(words)
 
 
@@ -125,33 +144,42 @@ def shown_path(name: str) -> str:
     return path.name if path.is_absolute() else name
 
 
+def _typed(value: object) -> str:
+    """Return a value as a person types it: 84, not 84.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _defaults() -> dict[str, object]:
     """Return the default of every option of training."""
     kinds = (RunArguments, DataArguments, LoopArguments)
     return {option.name: option.default for kind in kinds for option in fields(kind)}
 
 
-def _scores(report: dict[str, object]) -> Iterator[tuple[str, float, dict[str, object]]]:
-    """Yield metric, score, and what belongs to it: signature, interval, tokens, type of numbers."""
+def _scores(report: dict[str, object]) -> Iterator[tuple[str, str, float, dict[str, object]]]:
+    """Yield metric, its name, score, and more: signature, interval, tokens, type of numbers."""
     scores, dtype = report.get("scores", report), report.get("dtype")
     for metric in filter(scores.__contains__, METRICS):
+        rounded = partial(round, ndigits=DECIMALS[metric])
+        interval = scores.get("confidence", {}).get(metric)
         found = {
             "signature": scores.get(f"{metric}_signature"),
-            "confidence": scores.get("confidence", {}).get(metric),
+            "confidence": interval and {n: rounded(interval[n]) for n in ("mean", "margin")},
             "tokens": scores.get("tokens") if metric in OF_TOKENS else None,
             "dtype": dtype if dtype != "fp32" else None,
         }
-        yield metric, scores[metric], {name: x for name, x in found.items() if x is not None}
+        title, value = scores.get(f"{metric}_name", METRICS[metric]), scores[metric]
+        arguments = {name: x for name, x in found.items() if x is not None}
+        yield metric, title, rounded(value), arguments
 
 
-def _test_set(report: dict[str, object]) -> tuple[str, str | None, str | None]:
-    """Return name, configuration and split of what was translated.
+def _test_set(report: dict[str, object]) -> tuple[str, str, str | None, str | None]:
+    """Return name, mark, configuration and split of what was translated.
 
-    Where a path is not shown in full, a mark of it keeps files of the same name apart.
+    Where a path is not shown in full, the mark keeps files of the same name apart.
     """
     source, *rest = (report.get("source") or report.get("made_by") or "test set").split(":")
     files = [source, *report.get("reference", [])]
     name = " + ".join(map(shown_path, files))
-    if any(Path(file).is_absolute() for file in files):
-        name += f" ({hashlib.sha256(chr(0).join(files).encode()).hexdigest()[:6]})"
-    return name, rest[0] if len(rest) > 1 else None, rest[-1] if rest else None
+    is_cut = any(Path(file).is_absolute() for file in files)
+    mark = f" ({hashlib.sha256(chr(0).join(files).encode()).hexdigest()[:6]})" if is_cut else ""
+    return name, mark, rest[0] if len(rest) > 1 else None, rest[-1] if rest else None

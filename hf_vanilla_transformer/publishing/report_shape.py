@@ -12,9 +12,9 @@ METRICS = {
 }
 FIGURES = {
     "steps": "updates",
-    "epochs": "passes over the data, the last perhaps in part",
+    "passes": "passes over the data",
     "tokens": "source and target tokens trained on",
-    "seconds": "seconds",
+    "seconds": "time",
     "processes": "processes",
     "validation_loss": "validation loss per token",
     "validation_perplexity": "validation perplexity",
@@ -30,7 +30,7 @@ class Whole(dict):
 # A list has one shape of items; a tuple is a shape that may be null; what is not named is not read.
 SCORES = {
     **dict.fromkeys((*METRICS, "tokens"), NUMBER),
-    **{f"{metric}_signature": TEXT for metric in METRICS},
+    **{f"{metric}_{part}": TEXT for metric in METRICS for part in ("name", "signature")},
     "confidence": {OTHERS: Whole(mean=NUMBER, margin=NUMBER)},
 }
 REPORT = {
@@ -43,6 +43,7 @@ REPORT = {
     "arguments": {
         **dict.fromkeys(("train", "valid"), ([TEXT], None)),
         **dict.fromkeys(("output", "from", "tokenizer"), (TEXT, None)),
+        "max_length": (NUMBER, None),
     },
     "left_out": {OTHERS: NUMBER},
     "training": {

@@ -8,7 +8,7 @@ TEMPLATE = """---
 This model translates {{ source }} into {{ target }}.
 
 It is the Transformer of "Attention is all you need" (Vaswani et al. 2017): {{ architecture }},
-{{ parameters }} parameters.
+{{ count(parameters) }} parameters.
 
 ## How to use it
 
@@ -48,10 +48,11 @@ The repository says how it decodes (`generation_config.json`): {{ decoding }}.
 It was shown these sentences after training, and wrote:
 
 {% for one in examples %}- {{ one.source }} → {{ one.translation }}
-{% endfor %}{% endif %}{% if data %}
+{% endfor %}{% endif %}{% if corpora or data %}
 ## Data
 
-{{ data }}
+{% if corpora %}- corpus: {{ corpora | join(", ") }}
+{% endif %}{{ data }}
 {% endif %}{% if training %}
 ## Training
 
@@ -69,12 +70,14 @@ It was shown these sentences after training, and wrote:
 {% endif %}{% endif %}{% if results %}
 ## Evaluation
 
-{% for one in results %}{% set more = one.metric_args or {} -%}
-- {{ one.metric_name }} **{{ one.metric_value }}**
-{%- if more.confidence %} (95 % confidence: {{ more.confidence.mean }} ±
-{#- #} {{ more.confidence.margin }}){% endif %} on {{ one.dataset_name }}
+More is better for BLEU and chrF, less for TER, loss and perplexity.
+
+{% for test_set, one in results %}{% set metric, more = one.metric_type, one.metric_args or {} -%}
+- {{ one.metric_name }} **{{ score(metric, one.metric_value) }}**
+{%- if more.confidence %} (95 % confidence: {{ score(metric, more.confidence.mean) }} ±
+{#- #} {{ score(metric, more.confidence.margin) }}){% endif %} on {{ test_set }}
 {%- if one.dataset_split %}, {{ one.dataset_split }}{% endif %}
-{%- if more.tokens %}, {{ more.tokens }} tokens{% endif %}
+{%- if more.tokens is number %}, {{ count(more.tokens) }} tokens{% endif %}
 {%- if more.dtype %}, {{ more.dtype }}{% endif %}
 {%- if more.signature %} (`{{ more.signature }}`){% endif %}
 {% endfor %}{% endif %}{% if tested %}
@@ -89,7 +92,9 @@ It was shown these sentences after training, and wrote:
 ## Limits
 
 - It translates sentence by sentence and knows nothing of the sentences around. A text of more than
-  {{ longest }} tokens is cut there.
+  {{ count(longest) }} tokens is cut there
+{%- if trained_on and trained_on < longest %}, and one of more than {{ count(trained_on) }}, the
+  most that a sentence of its training could have, comes out badly{% endif %}.
 - It was trained on the data named here and on no other: text of another domain, style or language
   comes out badly or invented, and fluently so.
 - Numbers, names and negations may come out wrong. Have a person check what matters.

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import unicodedata
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,10 @@ from hf_vanilla_transformer.data.corpus import Corpus
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.presets import PRESETS
 from hf_vanilla_transformer.training.arguments import LIMITS, DataArguments, RunArguments
+from hf_vanilla_transformer.training.checkpoints import list_checkpoints
 from hf_vanilla_transformer.training.corpora import open_training_corpora
 from hf_vanilla_transformer.training.options import spelt
+from hf_vanilla_transformer.training.outcome import CHECKPOINTS
 from hf_vanilla_transformer.training.resume import OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -23,6 +26,7 @@ logger = logging.getLogger(__name__)
 # The first preset whose number is above that of the pairs.
 PRESET_BELOW = (("tiny", 100_000), ("small", 1_000_000), ("base", math.inf))
 MOST_COUNTED = 1_000_000
+MANY_CHINESE = 300
 LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs (§5.1)
 BYTES_AND_ROLES = 260
 KINDS = {"preset": str, "vocab_size": int, "epochs": int}
@@ -40,10 +44,12 @@ class Amount(NamedTuple):
     Attributes:
         pairs: Number of pairs, counted up to `MOST_COUNTED`.
         characters: Number of different characters in them.
+        chinese: Number of those that are Chinese.
     """
 
     pairs: int
     characters: int
+    chinese: int = 0
 
 
 def choose_by_amount(
@@ -81,7 +87,14 @@ def choose_by_amount(
             "epochs": usual and passes_for(amount, usual),
         }
         chosen = {name: suitable[name] for name in wanted if suitable[name]}
-        _tell(amount, chosen)
+        if amount.pairs:  # the tokenizer's error says it of an empty corpus
+            _tell(amount, chosen)
+        if "vocab_size" in chosen and amount.chinese >= MANY_CHINESE and not run.isolate_han:
+            logger.info(
+                "%s of the characters are Chinese: --isolate-han makes each a token of its own, "
+                "which suits small corpora",
+                f"{amount.chinese:,}",
+            )
     of_loop = {name: chosen.pop(name) for name in ("epochs",) if name in chosen}
     return dataclasses.replace(run, **chosen), loop | of_loop
 
@@ -103,7 +116,8 @@ def _chosen_before(run: RunArguments, wanted: Sequence[str]) -> dict[str, object
         ValueError: Its options cannot be read.
     """
     file = Path(run.output, OPTIONS)
-    if not (run.resume and file.is_file()):
+    begun = run.resume and list_checkpoints(Path(run.output, CHECKPOINTS))
+    if not (begun and file.is_file()):
         return {}
     try:
         before = yaml.safe_load(file.read_text("utf-8"))
@@ -124,7 +138,11 @@ def count(corpora: Sequence[Corpus]) -> Amount:
     for texts in islice(rows, MOST_COUNTED):
         pairs += 1
         characters.update(*texts)
-    return Amount(pairs, len(characters))
+    return Amount(pairs, len(characters), sum(map(_is_chinese, characters)))
+
+
+def _is_chinese(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("CJK UNIFIED")
 
 
 def preset_for(amount: Amount) -> str:

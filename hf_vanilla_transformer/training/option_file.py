@@ -11,6 +11,7 @@ import yaml
 
 from hf_vanilla_transformer.writing import write_text
 
+HEAD = "# All options of this run.\n"
 TEXTS = ("str", "int", "float", "timestamp")
 """YAML's names for values that are taken as they are written: 1:30 is no 90, and 010 no 8."""
 
@@ -59,7 +60,12 @@ def write_option_file(path: str | Path, options: dict[str, object]) -> None:
         for name, value in options.items()
         if value is not None and value is not False
     }
-    write_text(path, yaml.safe_dump(given, allow_unicode=True, sort_keys=False))
+    write_text(path, HEAD + yaml.safe_dump(given, allow_unicode=True, sort_keys=False))
+
+
+def is_written_option_file(path: str | Path) -> bool:
+    """Tell whether there is a file that `write_option_file` wrote."""
+    return Path(path).is_file() and Path(path).read_bytes().startswith(HEAD.encode())
 
 
 def _words(name: str, value: yaml.Node, place: str, *, is_flag: bool) -> list[str]:

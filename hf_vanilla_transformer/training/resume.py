@@ -21,6 +21,7 @@ from hf_vanilla_transformer.training.checkpoints import (
     remove_leftovers,
 )
 from hf_vanilla_transformer.training.corpora import PASSES
+from hf_vanilla_transformer.training.option_file import is_written_option_file
 from hf_vanilla_transformer.training.outcome import CHECKPOINTS, MODEL
 from hf_vanilla_transformer.training.run_state import RunState
 from hf_vanilla_transformer.training.saved_state import (
@@ -81,7 +82,8 @@ def _refuse_other_content(output: Path, run: RunArguments) -> None:
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file; name a new folder with --output")
     names = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    if not names <= WRITTEN_BEFORE_TRAINING and not run.resume:
+    expected = WRITTEN_BEFORE_TRAINING if is_written_option_file(output / OPTIONS) else {LOCK}
+    if not names <= expected and not run.resume:
         raise ValueError(
             f"output folder {output} is not empty; name a new one, or go on with the run in it by "
             "--resume"
@@ -106,14 +108,13 @@ def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | No
 
 def _claim(run: RunArguments) -> SavedState | None:
     output = Path(run.output)
-    if not run.resume:
-        shutil.rmtree(output / PASSES, ignore_errors=True)
-        return None
-    saved = _last_checkpoint(output / CHECKPOINTS)
+    saved = _last_checkpoint(output / CHECKPOINTS) if run.resume else None
     if saved is None and (output / MODEL).exists():
         raise ValueError(f"{output} holds a model but no checkpoint to go on from")
-    if saved is None:
+    if saved is None and run.resume:
         logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
+    if saved is None:
+        shutil.rmtree(output / PASSES, ignore_errors=True)
     return saved
 
 

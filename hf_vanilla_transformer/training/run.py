@@ -9,15 +9,22 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from transformers import PreTrainedModel
 
 from hf_vanilla_transformer import __version__
-from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
+from hf_vanilla_transformer.training.arguments import (
+    LIMITS,
+    DataArguments,
+    LoopArguments,
+    RunArguments,
+)
 from hf_vanilla_transformer.training.corpora import (
     open_training_corpora,
     prepare_training,
     training_texts,
 )
 from hf_vanilla_transformer.training.option_file import write_option_file
+from hf_vanilla_transformer.training.options import spelt
 from hf_vanilla_transformer.training.outcome import Training, train_and_average
 from hf_vanilla_transformer.training.precision import fast_cpu_products
 from hf_vanilla_transformer.training.resume import (
@@ -122,6 +129,7 @@ def _resolved(run: RunArguments, data: DataArguments, loop: LoopArguments) -> di
     options = asdict(run) | asdict(data) | asdict(loop)
     options["preset"] = options["preset"] or (None if run.from_model else DEFAULT_PRESET)
     options["from"] = options.pop("from_model")
+    options["architecture"] = run.architecture and sorted(run.architecture)
     return {name: options[name] for name in options if name not in ("resume", "dry_run")}
 
 
@@ -170,6 +178,7 @@ def _train_and_report(
     training: Training, loop: LoopArguments, accelerator: Accelerator
 ) -> dict[str, object]:
     """Train with the number of threads that suits, and return figures and environment."""
+    _tell_of_beginning(training.model, loop)
     saved = training.saved
     pairs = training.pairs_of(saved.state.epoch if saved else 0)
     threads = saved and saved.facts["threads"]
@@ -179,6 +188,22 @@ def _train_and_report(
             "training": train_and_average(training, loop, accelerator),
             "environment": describe_environment(),
         }
+
+
+def _tell_of_beginning(model: PreTrainedModel, loop: LoopArguments) -> None:
+    """Say what is trained, by how much at a time, and when that ends."""
+    config = model.config
+    logger.info(
+        "model: %d + %d layers, d_model %d, d_ff %d, %d heads, dropout %s, %s parameters",
+        config.encoder_layers, config.decoder_layers, config.d_model, config.d_ff,
+        config.num_heads, config.dropout, f"{model.num_parameters():,}",
+    )  # fmt: skip
+    limits = {spelt(name): getattr(loop, name) for name in LIMITS}
+    logger.info(
+        "updates of up to %s tokens a side; the end: %s",
+        f"{loop.batch_tokens:,}",
+        " or ".join(f"{name} {value}" for name, value in limits.items() if value is not None),
+    )
 
 
 def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) -> None:

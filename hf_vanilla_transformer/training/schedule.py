@@ -33,8 +33,14 @@ class Schedule:
 
     def notes(self, max_steps: int | None) -> Iterator[str]:
         """Say where the rate goes, and if a run of `max_steps` will not get there."""
-        then = " and falls to 0 at the end" if self.shape == "linear" else ""
-        yield f"learning rate: rises to {self.peak:.2e} at step {self.warmup_steps}{then}"
+        peak, warmup = f"{self.peak:.2e}", f"for {self.warmup_steps} steps"
+        if self.shape == "linear":
+            yield (
+                f"learning rate: rises {warmup} or until it meets the straight line from {peak} at "
+                "the beginning to 0 at the end, which it then follows"
+            )
+        else:
+            yield f"learning rate: rises {warmup} to {peak}"
         if max_steps is not None and max_steps < self.warmup_steps:
             yield (
                 f"training will end at step {max_steps} of {self.warmup_steps} warm-up steps, when "

@@ -1,6 +1,7 @@
 """Measure loss and BLEU of a model on pairs that it is not trained on, on all processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -104,11 +105,12 @@ def validation_bleu(
     model.eval()
     decode = partial(tokenizer.batch_decode, skip_special_tokens=True)
     translations: list[tuple[int, str]] = []
-    for batch in share_of(_batches_by_length(pairs.lengths[:, :1], beams), accelerator):
-        if len(batch):  # no collective within: a process that lacks a batch need not take part
-            sources, _ = pairs.fetch(batch)
-            texts = decode(_generate(model, sources, beams))
-            translations += zip(batch.tolist(), texts, strict=True)
+    with _unwrapped(model):
+        for batch in share_of(_batches_by_length(pairs.lengths[:, :1], beams), accelerator):
+            if len(batch):  # no collective within: a process that lacks a batch need not take part
+                sources, _ = pairs.fetch(batch)
+                texts = decode(_generate(model, sources, beams))
+                translations += zip(batch.tolist(), texts, strict=True)
     model.train(was_training)
     of_pair = dict(gather_object(translations))
     references = decode(pairs.fetch(range(len(pairs)))[1])
@@ -116,6 +118,20 @@ def validation_bleu(
     language = model.config.target_language or ""
     hypotheses = [of_pair[index] for index in range(len(pairs))]
     return score_translations(hypotheses, references, target_language=language).bleu
+
+
+@contextmanager
+def _unwrapped(model: PreTrainedModel) -> Iterator[None]:
+    """Take off what Accelerate puts around `forward` in mixed precision, for the fast search.
+
+    The model then translates with its own weights' precision, as it does once it is saved.
+    """
+    forward = model.__dict__.pop("forward", None)
+    try:
+        yield
+    finally:
+        if forward is not None:
+            model.forward = forward
 
 
 def _batches_by_length(lengths: np.ndarray, beams: int = 1) -> list[np.ndarray]:

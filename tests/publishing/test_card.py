@@ -1,4 +1,4 @@
-"""The card of a model: metadata that the Hub takes, figures as they are in the reports.
+"""The card of a model: metadata that the Hub takes, figures of the reports.
 
 Report: https://github.com/huggingface/transformers/issues/13528 (related: #25931, #7208).
 """
@@ -26,6 +26,8 @@ TRAINING = {
         "preset": "tiny",
         "seed": 7,
         "clip_norm": 1.0,
+        "max_minutes": 84.0,
+        "learning_rate": 0.003,
         "valid_beams": 0,
         "isolate_han": True,
         "compile": False,
@@ -34,7 +36,8 @@ TRAINING = {
     "left_out": {"blank": 2, "too_long": 0},
     "training": {
         "steps": 1200,
-        "seconds": 3.951658893998683,
+        "passes": 2.98765,
+        "seconds": 5040.09619140625,
         "validation_loss": 2.4323710503979266,
         "validations": [
             {"step": 600, "loss": 3.1, "bleu": 12.5},
@@ -92,7 +95,7 @@ def test_metadata_without_any_report_are_valid_and_name_no_data_and_no_licence(s
     assert metadata_errors(text_of(folder)) == []
 
 
-def test_a_score_is_a_result_with_the_digits_of_the_report(speaking, reports):
+def test_a_score_is_a_result_with_the_digits_that_evaluate_prints(speaking, reports):
     folder = speaking("de", "en")
     write_card(folder, reports=reports(SCORES), repo_id="someone/letters")
     (model,) = metadata_of(folder)["model-index"]
@@ -105,7 +108,7 @@ def test_a_score_is_a_result_with_the_digits_of_the_report(speaking, reports):
                 "metrics": [
                     {
                         "type": "bleu",
-                        "value": 38.74317298112345,
+                        "value": 38.74,
                         "name": "BLEU",
                         "args": {"signature": SIGNATURE},
                     }
@@ -115,17 +118,10 @@ def test_a_score_is_a_result_with_the_digits_of_the_report(speaking, reports):
     }
     header, text = text_of(folder).split("---\n")[1:]
     for part in (header, text):
-        assert "38.74317298112345" in part
+        assert "38.74" in part
+        assert "38.743" not in part
         assert SIGNATURE in part
     assert metadata_errors(text_of(folder)) == []
-
-
-@pytest.mark.parametrize("value", [0.0, 100.0, 4.4076133782309475, 0.06461833369843421, 7])
-def test_every_score_is_read_back_as_it_was(folder, reports, value):
-    write_card(folder, reports=reports({"bleu": value}))
-    (result,) = ModelCard.load(folder / "README.md").data.eval_results
-    assert result.metric_value == value
-    assert f"**{json.dumps(value)}**" in text_of(folder)
 
 
 def test_the_metadata_check_of_these_tests_finds_what_the_hub_refuses():
@@ -163,16 +159,16 @@ def test_a_new_score_replaces_the_old_one_of_its_test_set_and_no_other(folder, r
     assert found == [
         ("dev.tsv", "bleu", 40.25),
         ("dev.tsv", "chrf", 55.5),
-        ("test.tsv", "bleu", SCORES["bleu"]),
+        ("test.tsv", "bleu", 38.74),
     ]
     assert text_of(folder).count("**40.25**") == 1
     assert text_of(folder).count("on dev.tsv") == 2
 
 
-def test_figures_of_training_stand_as_in_the_report_and_private_paths_do_not(folder, reports):
+def test_figures_of_training_are_on_the_card_and_private_paths_are_not(folder, reports):
     write_card(folder, reports=reports(TRAINING))
     text = text_of(folder)
-    for figure in ("1200", "3.951658893998683", "2.4323710503979266", "cpu", "torch 2.13.0"):
+    for figure in ("1,200", "1 h 24 min", "2.99", "2.4324", "cpu", "torch 2.13.0"):
         assert f" {figure} |" in text
     assert "private" not in text
     assert "blank: 2" in text
@@ -180,8 +176,8 @@ def test_figures_of_training_stand_as_in_the_report_and_private_paths_do_not(fol
     (command,) = [line for line in text.splitlines() if line.startswith("vanilla-transformer")]
     assert command == (
         "vanilla-transformer train --train news.tsv.gz talks:de-en:train --valid dev.tsv "
-        "--output run --preset tiny --seed 7 --valid-beams 0 "
-        "--isolate-han"
+        "--output run --preset tiny --seed 7 --max-minutes 84 --learning-rate 0.003 "
+        "--valid-beams 0 --isolate-han"
     )
 
 
@@ -229,9 +225,9 @@ def test_what_a_person_wrote_survives_and_the_rest_is_renewed(folder, reports):
         *("## How to use it", "## Data", "## Training", "## Limits", "## Licence"),
         *("## Thanks", "## Thanks", "## Evaluation"),
     ]
-    for part in ("Poems come out flat", "To all.", "Twice.", " 2400 |", "38.74317298112345"):
+    for part in ("Poems come out flat", "To all.", "Twice.", " 2,400 |", "**38.74**"):
         assert text.count(part) >= 1
-    assert " 1200 |" not in text
+    assert " 1,200 |" not in text
     assert "None was chosen" not in text
 
 

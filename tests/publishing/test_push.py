@@ -99,6 +99,17 @@ def test_what_changes_during_the_upload_is_not_pushed(reachable_hub, folder):
     assert {name: pushed[name] for name in before} == before
 
 
+def test_what_only_its_user_can_put_on_the_card_is_told_until_it_is_there(folder, caplog):
+    caplog.set_level("INFO")
+    for written, told in (("", 2), ("license: mit\ndatasets: multi30k\n", 0)):
+        caplog.clear()
+        (folder / "README.md").write_text(f"---\ntags: [x]\n{written}---\n")
+        publish(folder, NAME, dry_run=True)
+        messages = [line for line in caplog.messages if "at the top of" in line]
+        assert len(messages) == told
+        assert all(str(folder / "README.md") in line for line in messages)
+
+
 def test_the_card_is_of_the_model_that_was_checked_with_the_words_of_its_user(
     reachable_hub, folder, monkeypatch
 ):
@@ -262,5 +273,5 @@ def test_the_report_beside_the_model_and_given_ones_are_on_the_card(reachable_hu
     scores.write_text(json.dumps({"bleu": 38.743172981}))
     publish(folder, NAME, reports=[scores])
     card = reachable_hub.repositories[NAME].files["README.md"].decode()
-    assert "4321" in card
-    assert "38.743172981" in card
+    assert "4,321" in card
+    assert "38.74" in card

@@ -1,4 +1,4 @@
-"""What a report says stands on the card as it is there, and what cannot be true is refused."""
+"""What a report says is on the card, and what cannot be true is refused."""
 
 import json
 import re
@@ -22,7 +22,10 @@ REPORT = {
     "reference": [],
     "training": {"steps": 1200, "validation_loss": 2.5, "validations": [VALIDATION]},
     "environment": {"device": "cpu", "versions": {"torch": "2.13.0"}},
-    "arguments": {"train": ["a.tsv"], "valid": ["b.tsv"], "output": "run", "from": None},
+    "arguments": {
+        **{"train": ["a.tsv"], "valid": ["b.tsv"], "output": "run", "from": None},
+        "max_length": 60,
+    },
     "left_out": {"blank": 2},
     "translations": [{"source": "a", "translation": "b"}],
 }
@@ -69,6 +72,7 @@ NUMBERS = [
     ("training", "validations", 0, "loss"),
     ("training", "validations", 0, "step"),
     ("left_out", "blank"),
+    ("arguments", "max_length"),
 ]
 
 
@@ -154,11 +158,11 @@ def test_intervals_and_the_loss_of_the_references_are_on_the_card(folder, read):
     lines = [line for line in text.splitlines() if "on dev.tsv" in line]
     assert lines == [
         "- BLEU **38.74** (95 % confidence: 38.71 ± 0.83) on dev.tsv (`nrefs:1`)",
-        "- loss of the references per token **1.2345678901234567** on dev.tsv, 4321 tokens",
-        "- perplexity of the references **3.4369** on dev.tsv, 4321 tokens",
+        "- loss of the references per token **1.2346** on dev.tsv, 4,321 tokens",
+        "- perplexity of the references **3.44** on dev.tsv, 4,321 tokens",
     ]
     found = {one.metric_type: one.metric_value for one in results_of(folder)}
-    assert found == {name: REPORT[name] for name in ("bleu", "loss", "perplexity")}
+    assert found == {"bleu": 38.74, "loss": 1.2346, "perplexity": 3.44}
     write_card(folder)  # they are kept in the metadata
     assert [
         line for line in (folder / "README.md").read_text().splitlines() if line in lines
@@ -211,9 +215,75 @@ def test_test_sets_of_one_name_in_two_places_are_kept_apart(folder):
     write_card(folder, reports=[reports[0] | {"bleu": 2.5}, reports[1]])
     results = results_of(folder)
     assert [one.metric_value for one in results] == [2.5, 1.5]
-    assert len({one.dataset_name for one in results}) == 2
-    assert all(one.dataset_name.startswith("test.tsv (") for one in results)
-    assert "corpora" not in (folder / "README.md").read_text()
+    assert {one.dataset_name for one in results} == {"test.tsv"}
+    marked = [one.dataset_type for one in results]
+    assert len(set(marked)) == 2
+    assert all(name.startswith("test.tsv (") for name in marked)
+    text = (folder / "README.md").read_text()
+    assert re.findall(r"- BLEU (.*)", text) == [
+        f"**{value}** on {name}" for value, name in zip(("2.50", "1.50"), marked, strict=True)
+    ]
+    assert "corpora" not in text
+
+
+def test_a_test_set_without_a_namesake_is_named_by_its_files_alone(folder):
+    write_card(folder, reports=[{"source": "/corpora/test.en", "reference": ["r.de"], "bleu": 1.5}])
+    assert "- BLEU **1.50** on test.en + r.de\n" in (folder / "README.md").read_text()
+
+
+def test_another_measure_of_one_test_set_stands_beside_the_first_by_its_name(folder, read):
+    papers = {"bleu": 41.13, "bleu_name": "BLEU of lower-cased tokens", "bleu_signature": "lc"}
+    reports = [
+        read(REPORT | {"bleu": 40.5, "confidence": {}}),
+        read(papers | {"source": "dev.tsv"}),
+    ]
+    for _ in range(2):
+        write_card(folder, reports=reports)
+    text = (folder / "README.md").read_text()
+    assert re.findall(r"- BLEU.*", text) == [
+        "- BLEU **40.50** on dev.tsv (`nrefs:1`)",
+        "- BLEU of lower-cased tokens **41.13** on dev.tsv (`lc`)",
+    ]
+    found = [(one.metric_name, one.metric_value) for one in results_of(folder)]
+    assert [one for one in found if "BLEU" in one[0]] == [
+        ("BLEU", 40.5),
+        ("BLEU of lower-cased tokens", 41.13),
+    ]
+    with pytest.raises(ValueError, match="bleu_name is 5, not text"):
+        read(papers | {"bleu_name": 5})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "A text of more than 1,024 tokens is cut there."),
+        ({"max_length": None}, "1,024 tokens is cut there."),
+        ({"max_length": 2000}, "1,024 tokens is cut there."),
+        (
+            {"max_length": 256},
+            "1,024 tokens is cut there, and one of more than 256, the most that a sentence of its "
+            "training could have, comes out badly.",
+        ),
+    ],
+)
+def test_limits_are_what_the_model_takes_and_what_it_was_trained_on(folder, read, arguments, said):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 1024}))
+    write_card(folder, reports=[read({"training": {"steps": 1}, "arguments": arguments})])
+    assert said in " ".join((folder / "README.md").read_text().split())
+
+
+def test_corpora_that_a_person_names_are_among_the_data(folder):
+    write_card(folder, reports=[REPORT])
+    card = folder / "README.md"
+    assert "corpus:" not in card.read_text()
+    card.write_text(card.read_text().replace("---\n", "---\ndatasets: [multi30k, wmt14]\n", 1))
+    for _ in range(2):
+        write_card(folder, reports=[REPORT])
+    assert "## Data\n\n- corpus: multi30k, wmt14\n- training: `a.tsv`" in card.read_text()
+    write_card(folder)
+    assert "## Data\n\n- corpus: multi30k, wmt14\n\n<!--" in card.read_text()
+    assert ModelCard.load(card).data.datasets == ["multi30k", "wmt14"]
 
 
 def test_one_source_with_other_references_is_another_test_set(folder):
@@ -224,19 +294,19 @@ def test_one_source_with_other_references_is_another_test_set(folder):
     assert names == ["news.de + a.en", "news.de + b.en", "news.de + a.en + b.en"]
 
 
-@pytest.mark.parametrize("name", ["metrics", "tags"])
+@pytest.mark.parametrize("name", ["metrics", "tags", "datasets"])
 def test_metadata_of_one_word_are_a_list_of_it(folder, name):
-    (folder / "README.md").write_text(f"---\n{name}: comet\ndatasets: wmt14\nlanguage: en\n---\n")
+    (folder / "README.md").write_text(f"---\n{name}: comet\nlanguage: en\n---\n")
     write_card(folder, reports=[{"bleu": 1.5}])
     data = ModelCard.load(folder / "README.md").data
     expected = {"metrics": ["bleu"], "tags": ["translation", "vanilla_transformer"]}
-    expected[name] = ["comet", *expected[name]]
-    assert {"metrics": data.metrics, "tags": data.tags} == expected
-    assert (data.datasets, data.language) == ("wmt14", "en")
+    expected[name] = ["comet", *expected.get(name, [])]
+    assert {one: getattr(data, one) for one in expected} == expected
+    assert data.language == "en"
 
 
 @pytest.mark.parametrize("value", ["5", "{a: b}", "[5]", "[[a]]"])
-@pytest.mark.parametrize("name", ["metrics", "tags"])
+@pytest.mark.parametrize("name", ["metrics", "tags", "datasets"])
 def test_metadata_that_are_no_words_are_named(folder, name, value):
     (folder / "README.md").write_text(f"---\n{name}: {value}\n---\n")
     with pytest.raises(ValueError, match=r"README.md: broken metadata: ") as raised:

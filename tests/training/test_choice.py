@@ -30,8 +30,8 @@ def run(tmp_path):
 def test_pairs_and_characters_are_counted_over_all_corpora(run, monkeypatch):
     options = run(preset="tiny")
     corpora = choice.open_training_corpora(options, DataArguments())[0]
-    assert choice.count(corpora) == Amount(3, 7)
-    assert choice.count(corpora * 2) == Amount(6, 7)
+    assert choice.count(corpora) == Amount(3, 7, 1)
+    assert choice.count(corpora * 2) == Amount(6, 7, 1)
     monkeypatch.setattr(choice, "MOST_COUNTED", 2)
     assert choice.count(corpora) == Amount(2, 5), "no more than needed is read"
 
@@ -76,6 +76,24 @@ def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
         assert choose_by_amount(run(), DataArguments(), limit)[1] == limit
 
 
+def test_many_chinese_characters_are_told_of_with_the_option_for_them(run, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    file = tmp_path / "zh.tsv"
+    file.write_text("".join(f"{chr(0x4E00 + index)}a\tb\n" for index in range(choice.MANY_CHINESE)))
+    corpus = {"train": [str(file)], "valid": [str(file)]}
+    for options, count in (({}, 0), (corpus | {"isolate_han": True}, 0), (corpus, 1)):
+        choose_by_amount(dataclasses.replace(run(), **options), DataArguments(), {})
+        assert " ".join(caplog.messages).count("300 of the characters are Chinese") == count
+
+
+def test_nothing_is_told_of_a_corpus_without_pairs(run, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    (tmp_path / "empty.tsv").touch()
+    empty = dataclasses.replace(run(), train=[str(tmp_path / "empty.tsv")])
+    choose_by_amount(empty, DataArguments(), {})
+    assert not caplog.messages
+
+
 @pytest.mark.parametrize(
     ("pairs", "passes"), [(0, 1000), (100, 1000), (640, 500), (3200, 100), (29_000, 100)]
 )
@@ -87,11 +105,20 @@ def test_a_preset_that_ends_after_updates_does_so_whatever_the_number_of_pairs(r
     assert choose_by_amount(run(preset="base"), DataArguments(), {})[1] == {}
 
 
+def begun(folder):
+    """Make a run of a folder that has a checkpoint."""
+    (folder / "checkpoints" / "step-00000010").mkdir(parents=True)
+
+
 def test_a_resumed_run_keeps_what_was_chosen_though_its_corpus_has_grown(run, tmp_path):
     first, _ = choose_by_amount(run(), DataArguments(), {})
     options = {"preset": "small", "vocab_size": 500, "epochs": 7, "seed": 1}
     write_option_file(tmp_path / "config.yaml", options)
     resumed = dataclasses.replace(run(resume=True), output=str(tmp_path))
+    assert choose_by_amount(resumed, DataArguments(), {})[0].vocab_size == first.vocab_size, (
+        "a run without a checkpoint starts anew"
+    )
+    begun(tmp_path)
     again, loop = choose_by_amount(resumed, DataArguments(), {})
     assert (again.preset, again.vocab_size, loop) == ("small", 500, {"epochs": 7})
     given = dataclasses.replace(resumed, preset="base")
@@ -104,6 +131,7 @@ def test_a_resumed_run_keeps_what_was_chosen_though_its_corpus_has_grown(run, tm
     "text", [b"preset: [tiny\n : x", b"vocab-size: lots\n", b"preset: 3\n", b"\xff", b"[1]"]
 )
 def test_what_was_chosen_before_is_not_guessed_from_a_damaged_file(run, tmp_path, text):
+    begun(tmp_path)
     (tmp_path / "config.yaml").write_bytes(text)
     resumed = dataclasses.replace(run(resume=True), output=str(tmp_path))
     with pytest.raises(

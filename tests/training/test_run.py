@@ -218,11 +218,16 @@ def test_a_run_whose_optimiser_no_process_holds_whole_is_not_resumed():
 
 def test_a_folder_in_use_is_refused_with_the_way_to_go_on(runs, run, capsys):
     (runs.folder / "run").mkdir()
-    (runs.folder / "run" / "notes.txt").touch()
-    run("run", status=2)
-    assert (
-        "run is not empty; name a new one, or go on with the run in it" in capsys.readouterr().err
-    )
+    for name in ("notes.txt", "config.yaml"):
+        file = runs.folder / "run" / name
+        file.write_text("# mine\n")
+        run("run", status=2)
+        assert (
+            "run is not empty; name a new one, or go on with the run in it"
+            in capsys.readouterr().err
+        )
+        assert [file.read_text()] == [one.read_text() for one in (runs.folder / "run").iterdir()]
+        file.unlink()
     (runs.folder / "file").touch()
     run("file", status=2, resume=True)
     assert "file is a file" in capsys.readouterr().err

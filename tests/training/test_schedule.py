@@ -30,3 +30,10 @@ def test_a_linear_rate_falls_by_equal_amounts_and_is_highest_where_warm_up_ends(
     assert falls == pytest.approx([1e-5] * len(falls))
     assert rates[-1] == pytest.approx(1e-5), "the last update still learns"
     assert schedule.rate(500, done=1) == 0
+
+
+def test_a_note_tells_where_the_rate_goes():
+    linear = next(Schedule("linear", 3e-3, 800).notes(None))
+    assert "800 steps or until it meets the straight line from 3.00e-03" in linear
+    paper = next(Schedule("inverse-sqrt", 3e-3, 800).notes(None))
+    assert paper == "learning rate: rises for 800 steps to 3.00e-03"

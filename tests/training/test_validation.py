@@ -1,11 +1,14 @@
 import pytest
+import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from copying import copying_pairs
 from torch.nn import functional
 
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.encoding import encode_pairs
 from hf_vanilla_transformer.evaluation import score_translations, translate
+from hf_vanilla_transformer.model.fast_model import fast_model
 from hf_vanilla_transformer.tokenization import train_tokenizer
 from hf_vanilla_transformer.training import validation
 from hf_vanilla_transformer.training.run_state import RunState, Validation
@@ -55,6 +58,31 @@ def test_right_translations_in_the_order_of_the_pairs_score_100(tiny_model, monk
     validator = Validator(pairs, tokenizer, Accelerator(cpu=True), beams=1)
     assert validator(model, 7).bleu == pytest.approx(100)
     assert Validator(pairs, tokenizer, Accelerator(cpu=True))(model, 7).bleu is None
+
+
+@pytest.fixture
+def mixed_precision():
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield Accelerator(cpu=True, mixed_precision="bf16")
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_translations_in_mixed_precision_are_those_of_the_saved_model(
+    tiny_model, monkeypatch, corpus, mixed_precision
+):
+    _, tokenizer, pairs = corpus
+    model = mixed_precision.prepare(tiny_model(vocab_size=len(tokenizer)))
+    wrapped, generate, twins = model.forward, validation._generate, []
+
+    def watched(model, sources, beams):
+        twins.append(fast_model(model))
+        return generate(model, sources, beams)
+
+    monkeypatch.setattr(validation, "_generate", torch.no_grad()(watched))
+    validation_bleu(model, tokenizer, pairs, mixed_precision, beams=1)
+    assert twins != []
+    assert all(twins), "the fast search knows the model without its wrapping"
+    assert model.forward is wrapped, "training goes on in mixed precision"
 
 
 def test_the_best_validation_is_the_first_of_equals():

@@ -1,0 +1,32 @@
+# Sourced by the recipes of small corpora, with their command line: it sets data, run and what is left.
+refuse() {
+  echo "$0: $1" >&2
+  exit 2
+}
+
+[ $# -ge 2 ] || refuse "usage: $0 DATA RUN [OPTION...]"
+here=$(dirname "$0") data=$1 run=$2
+shift 2
+for option; do
+  case $option in
+    --output | --output=*) refuse "RUN is the output folder; leave --output out" ;;
+    --dry-run | --from | --from=*) refuse "$option is no option of a recipe; give it to vanilla-transformer train" ;;
+  esac
+done
+
+# Refuse to begin without a file.
+need() {
+  local file
+  for file; do
+    [ -f "$file" ] || refuse "there is no $file"
+  done
+}
+
+# Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
+train() {
+  "$here/launch.sh" "$@" --output "$run" --resume
+  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then exit 130; fi
+}
+
+# Whether a file was made from the model as it is now.
+is_current() { [ "$1" -nt "$run/model/model.safetensors" ]; }
