@@ -21,7 +21,7 @@ def draw_comparisons(comparisons: Sequence[Comparison], path: str | Path) -> Non
     """Draw BLEU over minutes, and the loss below it, a column for each comparison.
 
     Args:
-        comparisons: Each as it is in a `comparison.json`.
+        comparisons: Each as it is in a `comparison.json`, no curve empty.
         path: PNG file to write.
     """
     size = (len(comparisons) * PANEL[0], PANEL[1])
@@ -47,8 +47,9 @@ def draw_comparisons(comparisons: Sequence[Comparison], path: str | Path) -> Non
 def _write_title(axes: Axes, comparison: Comparison) -> None:
     """Write what is compared, and below it the scores of the test pairs if there are any."""
     axes.set_title(
-        comparison["name"], loc="left", fontsize=12, fontweight="bold", color=INK, pad=22
-    )
+        comparison["name"], loc="left", fontsize=12, fontweight="bold", color=INK, pad=22,
+        parse_math=False,
+    )  # fmt: skip
     tests = {part: comparison[part].get("test") for part in CONTENDERS}
     if not all(tests.values()):
         return
@@ -75,8 +76,8 @@ def _draw_scores(axes: Axes, comparison: Comparison, score: str, form: str) -> l
         axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     labels = []
     for part, (name, colour) in CONTENDERS.items():
-        points = [one for one in comparison[part]["curve"] if one[score] is not None]
-        minutes, values = ([one[key] for one in points] for key in ("minutes", score))
+        curve = comparison[part]["curve"]
+        minutes, values = ([one[key] for one in curve] for key in ("minutes", score))
         axes.plot(
             minutes, values, color=colour, linewidth=2, marker="o", markersize=3.5, clip_on=False
         )

@@ -157,6 +157,11 @@ class CurveCallback(TrainerCallback):
                 "marian, %.1f minutes, step %d: validation loss %.4f, BLEU %.2f",
                 minutes, state.global_step, scores["loss"], scores["bleu"],
             )  # fmt: skip
+            if not math.isfinite(scores["loss"]):
+                raise ArithmeticError(
+                    f"Marian's validation loss is {scores['loss']} at step {state.global_step}: "
+                    "lower --marian-learning-rate"
+                )
 
 
 def measure(model: PreTrainedModel, task: Task, accelerator: Accelerator) -> dict[str, float]:
@@ -186,7 +191,8 @@ def train_marian(
         Figures of the training.
     """
     model = new_marian(config, task)
-    sentences = max(1, round(options.batch_tokens / task.train.lengths.mean()))
+    wanted = max(1, round(options.batch_tokens / task.train.lengths.mean()))
+    sentences = min(wanted, len(task.train))
     watch = Stopwatch()
     callback = CurveCallback(watch, options, task)
     with tempfile.TemporaryDirectory() as folder:
@@ -195,6 +201,12 @@ def train_marian(
         trainer.train()
     trainer.save_model(str(output))
     last = callback.curve[-1]
+    if last["step"] < options.warmup_steps:
+        logger.warning(
+            "Marian stopped at step %d of %d warm-up steps: it has learned little; give it more "
+            "time, or lower --marian-warmup-steps",
+            last["step"], options.warmup_steps,
+        )  # fmt: skip
     return {
         "parameters": sum(one.numel() for one in model.parameters() if one.requires_grad),
         "steps": last["step"],
@@ -207,13 +219,7 @@ def train_marian(
 
 
 def new_marian(config: VanillaTransformerConfig, task: Task) -> MarianMTModel:
-    """Return an untrained Marian model that translates to no more than the longest target.
-
-    Raises:
-        ValueError: Source and target have a vocabulary each.
-    """
-    if not config.share_encoder_decoder_embeddings:
-        raise ValueError("Marian is compared with one vocabulary for both sides: train one")
+    """Return an untrained Marian model that translates to no more than the longest target."""
     model = marian_model(config)
     model.config.target_language = config.target_language
     longest = int(task.train.lengths[:, 1].max())

@@ -1,14 +1,15 @@
 """Comparisons with Marian: both are trained for the same time and scored alike."""
 
 import json
+import logging
 import math
-from pathlib import Path
+import shutil
+from functools import partial
 
 import pytest
 import sacrebleu
-import torch
+from comparing import MINUTES, comparison_words, import_script, write_reversals
 from matplotlib.image import imread
-from reversing import draw_source, reverse
 from tiny import build_model
 from transformers import AutoTokenizer, MarianMTModel
 
@@ -19,56 +20,25 @@ from hf_vanilla_transformer.tokenization import train_tokenizer
 from hf_vanilla_transformer.training.start import start_accelerator
 from hf_vanilla_transformer.training.validation import validation_loss
 
-MINUTES = 0.05
 PARTS = ("ours", "marian")
 
 
 @pytest.fixture(scope="module")
 def scripts():
     """Return the script and the part that trains Marian."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parents[1] / "scripts")
-        import compare_with_marian
-        import marian_training
-
-        yield compare_with_marian, marian_training
+    return import_script("compare_with_marian"), import_script("marian_training")
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """Return a folder with pairs of letters and their reversal."""
-    folder = tmp_path_factory.mktemp("corpus")
-    generator = torch.Generator().manual_seed(0)
-    sources = list(dict.fromkeys(draw_source(generator) for _ in range(1500)))
-    for name, part in (
-        ("train", sources[40:]), ("valid", sources[:20]), ("test", sources[20:40])
-    ):  # fmt: skip
-        lines = [f"{source}\t{reverse(source)}\n" for source in part]
-        (folder / f"{name}.tsv").write_text("".join(lines))
-    (folder / "recipe.yaml").write_text(
-        "preset: tiny\nvocab-size: 280\nbatch-tokens: 256\nlearning-rate: 0.002\n"
-        "warmup-steps: 20\nsave-every: 8\ntrack: [none]\nseed: 3\n"
-    )
-    return folder
+    return write_reversals(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
 def words(corpus):
     """Return what starts a comparison in a folder."""
-
-    def build(output, *more):
-        files = [
-            word
-            for name in ("train", "valid", "test")
-            for word in (f"--{name}", f"{corpus / name}.tsv")
-        ]
-        languages = ["--source-lang", "xx", "--target-lang", "yy"]
-        numbers = ["--minutes", str(MINUTES), "--every", "0.02", "--marian-warmup-steps", "20"]
-        config = ["--config", str(corpus / "recipe.yaml")]
-        batch = ["--marian-batch-tokens", "128"]
-        return [*files, *languages, *numbers, *config, *batch, "--output", str(output), *more]
-
-    return build
+    return partial(comparison_words, corpus)
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +116,25 @@ def test_the_test_pairs_are_translated_with_the_beams_asked_for(
     assert figures["test"]["beams"] == 3
 
 
-def test_finished_parts_are_not_run_again(scripts, compared, words, monkeypatch):
+def test_finished_parts_are_not_run_again_and_their_scores_are_told(
+    scripts, compared, words, monkeypatch, capsys
+):
     before = json.loads((compared / "comparison.json").read_text("utf-8"))
-    (compared / "comparison.json").unlink()
+    for name in ("json", "png"):
+        (compared / f"comparison.{name}").unlink()
     for name in ("run_ours", "run_marian"):
         monkeypatch.setattr(scripts[0], name, lambda options: pytest.fail("run again"))
     assert scripts[0].main(words(compared)) == 0
     assert json.loads((compared / "comparison.json").read_text("utf-8")) == before
+    header, *rows, json_file, picture = capsys.readouterr().out.splitlines()
+    assert header.split() == ["validation", "loss", "BLEU", "test", "BLEU", "chrF"]
+    for part, row in zip(PARTS, rows, strict=True):
+        found = before[part]
+        scores = (*found["model"].values(), found["test"]["bleu"], found["test"]["chrf"])
+        shown = zip(row.split()[-4:], scores, strict=True)
+        assert all(float(one) == pytest.approx(score, abs=0.006) for one, score in shown)
+    assert [json_file, picture] == [f"{compared}/comparison.{kind}" for kind in ("json", "png")]
+    assert (compared / "comparison.png").is_file()
 
 
 def test_a_finished_part_is_not_taken_for_another(scripts, compared, words, capsys):
@@ -162,24 +144,22 @@ def test_a_finished_part_is_not_taken_for_another(scripts, compared, words, caps
     assert "marian.json was made with marian_learning_rate 0.003, not 0.5" in message
 
 
-def test_marian_alone_needs_our_run(scripts, words, tmp_path, capsys):
-    assert scripts[0].main(words(tmp_path, "--only", "marian")) == 2
-    assert "report.json is not there" in capsys.readouterr().err
+def test_marian_alone_takes_our_finished_run(scripts, compared, words, tmp_path, monkeypatch):
+    shutil.copy(compared / "ours.json", tmp_path)
+    figures = json.loads((compared / "marian.json").read_text("utf-8"))
+    monkeypatch.setattr(scripts[0], "run_ours", lambda options: pytest.fail("run again"))
+    monkeypatch.setattr(scripts[0], "run_marian", lambda options: figures)
+    assert scripts[0].main(words(tmp_path, "--only", "marian")) == 0
+    assert json.loads((tmp_path / "marian.json").read_text("utf-8")) == figures
 
 
-def test_an_interrupted_run_is_not_taken_for_a_finished_one(
-    scripts, words, tmp_path, capsys, monkeypatch
-):
-    def interrupted(given):
-        report = tmp_path / "ours" / "report.json"
-        report.parent.mkdir()
-        report.write_text(json.dumps({"training": {"stopped_by": "interrupt"}}))
-        return 0
-
-    monkeypatch.setattr(scripts[0], "command_line", interrupted)
-    assert scripts[0].main(words(tmp_path)) == 2
-    assert "the same command goes on with it" in capsys.readouterr().err
-    assert not (tmp_path / "ours.json").exists()
+def test_what_our_training_said_of_the_pairs_is_not_said_again(scripts, compared, words, caplog):
+    data = logging.getLogger("hf_vanilla_transformer.data")
+    caplog.set_level(logging.INFO, data.name)
+    task = scripts[0].prepare_task(scripts[0].parse_options(words(compared)))
+    assert len(task.valid) == 20
+    assert not caplog.messages
+    assert data.level == logging.INFO
 
 
 def test_several_comparisons_are_drawn_side_by_side(scripts, compared, tmp_path):
@@ -213,25 +193,23 @@ def test_both_are_measured_alike(scripts, task, tmp_path):
     assert scores[0]["loss"] == pytest.approx(loss, rel=1e-5)
 
 
-def build_trainer(scripts, task, folder, **given):
+def marian_options(scripts, **given):
     options = {
         **{"minutes": 10.0, "every": 1.0, "learning_rate": 0.1, "batch_tokens": 80},
         **{"warmup_steps": 4, "bf16": False, "smoothing": 0.1, "seed": 1, **given},
     }
+    return scripts[1].MarianOptions(**options)
+
+
+def build_trainer(scripts, task, folder, **given):
     marian = scripts[1]
     config = build_model(vocab_size=len(task.tokenizer)).config
-    options = marian.MarianOptions(**options)
+    options = marian_options(scripts, **given)
     callback = marian.CurveCallback(marian.Stopwatch(), options, task)
     arguments = marian.training_arguments(options, str(folder), sentences=16)
     return marian.build_trainer(
         marian.new_marian(config, task), arguments, task, callback, options
     ), callback
-
-
-def test_separate_vocabularies_are_refused(scripts, task):
-    config = build_model(share_encoder_decoder_embeddings=False).config
-    with pytest.raises(ValueError, match="one vocabulary for both sides"):
-        scripts[1].new_marian(config, task)
 
 
 def test_the_rate_rises_by_steps_and_falls_with_the_time(scripts, task, tmp_path, monkeypatch):
@@ -276,3 +254,42 @@ def test_evaluations_come_every_few_minutes_and_take_no_time(scripts, task, tmp_
         (150, 3), (250, 5), (300, 6)
     ]  # fmt: skip
     assert callback.watch.seconds == 300
+
+
+@pytest.mark.parametrize(("warmup_steps", "is_told"), [(5, True), (3, False)])
+def test_a_run_that_ends_within_its_warm_up_says_so(
+    scripts, task, tmp_path, caplog, monkeypatch, warmup_steps, is_told
+):
+    marian = scripts[1]
+
+    class Trainer:
+        accelerator, tokens = None, 9
+        model = build_model().lm_head
+
+        def __init__(self, callback):
+            callback.trainer, callback.curve = self, [{"minutes": 0.1, "step": 3, "tokens": 9}]
+
+        def train(self):
+            pass
+
+        def save_model(self, folder):
+            pass
+
+    monkeypatch.setattr(marian, "build_trainer", lambda *given: Trainer(given[3]))
+    options = marian_options(scripts, warmup_steps=warmup_steps, batch_tokens=10**9)
+    config = build_model(vocab_size=len(task.tokenizer)).config
+    figures = marian.train_marian(config, task, options, tmp_path)
+    assert figures["batch_sentences"] == len(task.train)
+    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert len(warnings) == is_told
+    if is_told:
+        assert "step 3 of 5 warm-up steps" in warnings[0]
+        assert "--marian-warmup-steps" in warnings[0]
+
+
+def test_a_loss_that_is_no_number_ends_marian(scripts, task, tmp_path, monkeypatch):
+    trainer, callback = build_trainer(scripts, task, tmp_path, minutes=1e-9)
+    monkeypatch.setattr(scripts[1], "measure", lambda *_: {"loss": math.nan, "bleu": 0.0})
+    callback.on_train_begin()
+    with pytest.raises(ArithmeticError, match=r"loss is nan at step 0: lower --marian-learning"):
+        callback.on_step_end(trainer.args, trainer.state, trainer.control, model=trainer.model)
