@@ -31,7 +31,7 @@ def stored_numbers(folder):
     """Return how many numbers the card of a folder says that the weights hold."""
     write_card(folder)
     text = (folder / "README.md").read_text()
-    return int(text.split(" parameters.")[0].split()[-1])
+    return int(text.split(" parameters.")[0].split()[-1].replace(",", ""))
 
 
 def test_weights_in_one_file_and_in_several_are_fit_and_counted_alike(
