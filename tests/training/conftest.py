@@ -30,7 +30,7 @@ class Runs:
     folder: Path
 
     def words(self, output, **options):
-        """Return the command line of a run; an option that is True is a flag."""
+        """Return the command line of a run; an option that is True is a flag, a list several."""
         defaults = {
             "train": self.files / "train.tsv",
             "valid": self.files / "valid.tsv",
@@ -47,7 +47,8 @@ class Runs:
         words = ["train"]
         for name, value in (defaults | options).items():
             if value is not None:
-                words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+                given = value if isinstance(value, list) else [] if value is True else [value]
+                words += [f"--{name.replace('_', '-')}", *map(str, given)]
         return words
 
     def start(self, output, *, processes=1, before=None, **options):

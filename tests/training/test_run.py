@@ -308,6 +308,20 @@ def test_a_run_makes_the_model_and_the_search_that_were_asked_for(runs, run):
     assert (search.num_beams, search.gnmt_alpha) == (2, 0.9)
 
 
+def test_a_run_tells_what_it_trains_and_goes_on_with_fields_in_another_order(runs, run, caplog):
+    options = {"from": None, "preset": "tiny", "vocab_size": 290}
+    run("run", architecture=["dropout=0.1", "d_ff=48"], max_steps=2, **options)
+    parameters = sum(tensor.numel() for tensor in model_of(runs, "run").values())
+    assert (
+        "model: 4 + 4 layers, d_model 128, d_ff 48, 4 heads, dropout 0.1, "
+        f"{parameters:,} parameters\n" in caplog.text
+    )
+    assert "tokens a side; the end: --max-steps 2\n" in caplog.text
+    run("run", architecture=["d_ff=48", "dropout=0.1"], max_steps=3, resume=True, **options)
+    assert "resume: architecture" not in caplog.text
+    run("run", architecture=["d_ff=48"], max_steps=4, resume=True, status=2, **options)
+
+
 def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
     checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
