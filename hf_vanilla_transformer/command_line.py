@@ -97,7 +97,7 @@ class CommandParser(HfArgumentParser):
         field = name.removeprefix("--").replace("-", "_")
         if "--architecture" in self.spellings and field in FIELDS:
             return f"; did you mean --architecture {field}=VALUE"
-        near = difflib.get_close_matches(name, self.spellings, n=1)
+        near = difflib.get_close_matches(name, self.spellings, n=1, cutoff=0.75)
         return f"; did you mean {near[0]}" if near else ""
 
     def _unknown_options(self) -> list[str]:

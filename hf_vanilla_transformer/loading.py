@@ -90,7 +90,7 @@ def find_model(name: str) -> str:
             the folder holds no model.
     """
     if Path(name).is_dir():
-        _check_holds_model(Path(name))
+        check_holds_model(Path(name))
         return name
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ValueError(f"there is no folder {name}; give a saved model folder or a Hub name")
@@ -101,7 +101,7 @@ def find_model(name: str) -> str:
     return name
 
 
-def _check_holds_model(folder: Path) -> None:
+def check_holds_model(folder: Path) -> None:
     """Refuse a folder without a model, such as that of a whole training run."""
     if (folder / "config.json").is_file():
         return

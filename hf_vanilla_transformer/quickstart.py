@@ -202,6 +202,7 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
                 model=model,
                 tokenizer=tokenizer,
                 pairs_of=lambda _epoch: pairs,
+                pairs=len(pairs),
                 valid=valid,
                 output=folder,
             ),

@@ -129,12 +129,14 @@ def run_parts(options: argparse.Namespace) -> dict[str, Figures]:
 
 def describe(parts: dict[str, Figures]) -> str:
     """Return a table of the scores of saved models."""
-    lines = [f"{'':10}{'validation loss':>17}{'BLEU':>7}{'test BLEU':>12}{'chrF':>7}"]
+    beams = {figures["test"]["beams"] for figures in parts.values() if figures.get("test")}
+    of_test = "".join(f"{f'test BLEU, beam {width}':>20}{'chrF':>7}" for width in beams)
+    lines = [f"{'':10}{'validation loss':>17}{'BLEU, greedy':>14}{of_test}"]
     for part, figures in parts.items():
         scores = figures["model"]
-        line = f"{CONTENDERS[part][0]:10}{scores['loss']:17.3f}{scores['bleu']:7.2f}"
+        line = f"{CONTENDERS[part][0]:10}{scores['loss']:17.3f}{scores['bleu']:14.2f}"
         if test := figures.get("test"):
-            line += f"{test['bleu']:12.2f}{test['chrf']:7.2f}"
+            line += f"{test['bleu']:20.2f}{test['chrf']:7.2f}"
         lines.append(line)
     return "".join(f"{line}\n" for line in lines)
 

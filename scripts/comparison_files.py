@@ -95,9 +95,16 @@ def check_same(before: Figures, asked: Figures, file: Path) -> None:
     for name, value in asked.items():
         if before.get(name) != value:
             raise ValueError(
-                f"{file} was made with {name} {before.get(name)!r}, not {value!r}: name another "
-                "--output"
+                f"{file} was made with {name} {shown(before.get(name))}, not {shown(value)}: name "
+                "another --output"
             )
+
+
+def shown(value: object) -> str:
+    """Return an option, or names and checksum of corpora, as text."""
+    if isinstance(value, dict):
+        return f"{' '.join(value.get('files', []))} ({value.get('sha256')})"
+    return repr(value)
 
 
 def asked_for(options: argparse.Namespace) -> dict[str, Figures]:

@@ -3,6 +3,10 @@
 # up to four CPU cores; PROCESSES=N sets their number. Options are those of `vanilla-transformer train`.
 set -euo pipefail
 script="$(dirname "$0")/train.py"
+command -v python > /dev/null || { echo "$0: there is no python here; activate the environment" >&2; exit 2; }
+# What is mistyped is told once, in one line, before there are several processes.
+python -c 'import sys; from hf_vanilla_transformer.cli import build_parser as parser
+parser().parse_args(["train", *sys.argv[1:]])' "$@"
 if [ "$(python -c 'import torch; print(torch.cuda.device_count())')" -gt 0 ]; then
   exec accelerate launch ${PROCESSES:+--num_processes "$PROCESSES"} "$script" "$@"
 fi

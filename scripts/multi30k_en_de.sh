@@ -11,6 +11,7 @@
 # `vanilla-transformer publish`.
 set -euo pipefail
 . "$(dirname "$0")/recipe.sh"
+python -c 'import sacremoses' 2> /dev/null || refuse 'sacremoses is missing: pip install ".[recipes]"'
 need "$data"/{train,val,test_2016_flickr}.{en,de}.gz
 test=$data/test_2016_flickr scores=$run/test_2016_flickr
 

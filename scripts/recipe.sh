@@ -5,6 +5,8 @@ refuse() {
 }
 
 [ $# -ge 2 ] || refuse "usage: $0 DATA RUN [OPTION...]"
+case $2 in -*) refuse "usage: $0 DATA RUN [OPTION...]" ;; esac
+command -v python > /dev/null || refuse "there is no python here; activate the environment"
 here=$(dirname "$0") data=$1 run=$2
 shift 2
 for option; do
@@ -24,8 +26,15 @@ need() {
 
 # Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
 train() {
-  "$here/launch.sh" "$@" --output "$run" --resume
-  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then exit 130; fi
+  local status=0 before
+  before=$(cksum "$run/report.json" 2> /dev/null || true)
+  "$here/launch.sh" "$@" --output "$run" --resume || status=$?
+  if [ "$(cksum "$run/report.json" 2> /dev/null || true)" != "$before" ] &&
+    grep -q '"stopped_by": "interrupt"' "$run/report.json"; then
+    echo "$0: interrupted; the same command goes on" >&2
+    exit 130
+  fi
+  if [ $status != 0 ]; then exit $status; fi
 }
 
 # Whether a file was made from the model as it is now.

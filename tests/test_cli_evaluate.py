@@ -95,6 +95,7 @@ def test_the_report_holds_what_a_model_card_tells(scored, folder, tmp_path):
     assert (report["dtype"], report["batch_tokens"]) == ("fp32", BATCH_TOKENS)
     assert (report["source_language"], report["target_language"]) == ("fr", "en")
     assert (report["source"], report["reference"], report["model"]) == ("dev.tsv", [], folder)
+    assert list(report["weights"]) == ["model.safetensors"]
     assert report["environment"]["versions"]["sacrebleu"]
     assert (tmp_path / "out" / "translations.txt").read_text("utf-8").split("\n") == [
         *HYPOTHESES,

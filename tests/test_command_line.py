@@ -12,6 +12,7 @@ TYPED = ["train", "--train", "a.tsv", "--valid", "b.tsv", "--output", "out"]
         (["--see", "2"], "unrecognized arguments: --see 2; did you mean --seed;"),
         (["--dropout=0.3"], "--dropout=0.3; did you mean --architecture dropout=VALUE;"),
         (["--d-ff", "64"], "--d-ff 64; did you mean --architecture d_ff=VALUE;"),
+        (["--lr", "1"], "unrecognized arguments: --lr 1; vanilla-transformer train --help"),
         (["--xyz"], "unrecognized arguments: --xyz; vanilla-transformer train --help explains"),
         (["--train", "c.tsv"], "--train is given 2 times; give it once, with all values after it"),
         (["--train=c.tsv"], "--train is given 2 times"),

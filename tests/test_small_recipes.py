@@ -114,8 +114,8 @@ def test_ctrl_c_ends_a_recipe_before_it_scores(commands, made_up, tmp_path):
                 os.killpg(recipe.pid, signal.SIGINT)
                 break
         rest = recipe.stderr.read()
-    assert "the same command with --resume goes on" in rest
-    assert recipe.returncode != 0
+    assert rest.endswith("tatoeba_zh_en.sh: interrupted; the same command goes on\n")
+    assert recipe.returncode == 130
     assert not (tmp_path / "run" / "test").exists()
 
 
@@ -123,6 +123,8 @@ def test_ctrl_c_ends_a_recipe_before_it_scores(commands, made_up, tmp_path):
     ("words", "processes", "error"),
     [
         ([], "1", "usage: "),
+        (["--max-minutes", "1"], "1", "usage: "),
+        (["run", "--max-minute", "1"], "2", "--max-minute 1; did you mean --max-minutes"),
         (["run", "--output", "other"], "1", "leave --output out"),
         (["run", "--dry-run"], "1", "--dry-run is no option of a recipe"),
         (["run", "--from=m"], "1", "--from=m is no option of a recipe"),
@@ -136,7 +138,7 @@ def test_a_recipe_refuses_what_it_cannot_do(commands, made_up, tmp_path, words, 
         [*command, *words], env=commands | {"PROCESSES": processes}, cwd=tmp_path,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert ended.returncode == 2
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert error in ended.stderr
     assert not (tmp_path / "run").exists()
 
@@ -148,3 +150,16 @@ def test_a_recipe_looks_for_its_files_first(commands, tmp_path):
     )  # fmt: skip
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert "train.en.gz" in ended.stderr
+
+
+def test_a_recipe_looks_for_what_it_needs_at_its_end_first(commands, made_up, tmp_path):
+    (tmp_path / "absent").mkdir()
+    (tmp_path / "absent" / "sacremoses.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(tmp_path / "absent"), commands["PYTHONPATH"]])
+    ended = subprocess.run(
+        ["bash", str(ROOT / "scripts/multi30k_en_de.sh"), str(made_up / "multi30k"), "run"],
+        env=commands | {"PYTHONPATH": path}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert 'sacremoses is missing: pip install ".[recipes]"' in ended.stderr

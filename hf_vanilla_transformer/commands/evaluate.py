@@ -42,6 +42,7 @@ from hf_vanilla_transformer.loading import (
     load_for_translation,
     model_stamp,
 )
+from hf_vanilla_transformer.publishing.weights import weight_digests
 from hf_vanilla_transformer.scoring import RESAMPLES, Measurement, Scorer
 from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.training.start import start_accelerator
@@ -135,7 +136,9 @@ def run(options: argparse.Namespace) -> str | None:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
     device = options.device or str(accelerator.device)
     loaded = load_for_translation(model_name, dtype=options.dtype, device=device)
-    with alone_in_output(options.output) if is_main and options.output else nullcontext():
+    is_reported = is_main and bool(options.output)
+    weights = weight_digests(Path(model_name)) if is_reported else {}
+    with alone_in_output(options.output) if is_reported else nullcontext():
         translations, loss, journal = _translate(options, model_name, loaded, test_set, accelerator)
         if not is_main:
             return None
@@ -148,6 +151,7 @@ def run(options: argparse.Namespace) -> str | None:
                 **(asdict(loss) if loss else {}),
                 "survival": survival.as_dict(),
                 **report_task(options, loaded[0].generation_config, test_set, of_text),
+                "weights": weights,
                 **report_examples(options.examples, test_set, translations),
             }
             write_results(Path(options.output), translations, report)
@@ -257,5 +261,5 @@ def _describe_loss(loss: ReferenceLoss | None) -> str:
         return ""
     return (
         f"loss {loss.loss:.4f} per token, perplexity {loss.perplexity:.2f} "
-        f"(references, {loss.tokens} tokens)"
+        f"(references, {loss.tokens:,} tokens)"
     )

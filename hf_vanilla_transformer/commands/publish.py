@@ -21,8 +21,8 @@ def add_publish(commands: Commands) -> None:
         "--report",
         action="append",
         metavar="F",
-        help="report.json of evaluate, for the card; may be given several times (that of the "
-        "training is found beside DIR)",
+        help="report.json of evaluate, or its folder, for the card; may be given several times "
+        "(that of the training is found beside DIR)",
     )
     command.add_argument("--private", action="store_true", help="let nobody else see it")
     command.add_argument("--revision", metavar="R", help="branch; left out: main")

@@ -107,6 +107,7 @@ def open_corpora(
         else:
             text_files.append(path)
             if len(text_files) % 2 == 0:
+                _refuse_swapped(*text_files[-2:], languages)
                 corpora.append(_open_aligned(*text_files[-2:]))
     if len(text_files) % 2:
         raise ValueError(
@@ -163,6 +164,20 @@ def _open_pair_file(path: Path, languages: Languages) -> Corpus:
     unit = "row" if suffix == ".parquet" else "line"
     read = partial(READERS[suffix], path, languages)
     return Corpus(f"{path}, {unit}", (path,), languages, read)
+
+
+def _refuse_swapped(source: Path, target: Path, languages: Languages) -> None:
+    """Refuse two files that by their names are the target and the source.
+
+    Raises:
+        ValueError: They are.
+    """
+    ends = tuple(file.name.removesuffix(".gz").rpartition(".")[2] for file in (source, target))
+    if None not in languages and ends == languages[::-1] and ends != languages:
+        raise ValueError(
+            f"{source} and {target}: the source is {languages[0]}, its file comes first; change "
+            "their order, or the names of the files"
+        )
 
 
 def _open_aligned(source: Path, target: Path) -> Corpus:

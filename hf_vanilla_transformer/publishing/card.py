@@ -188,6 +188,7 @@ def _of_training(
         "trained_on": report.get("arguments", {}).get("max_length"),
         "training": training_figures(report),
         "command": training_command(report),
+        "processes": report.get("training", {}).get("processes", 1),
         "curve": CURVE if _validations(report) else None,
         "examples": shown,
         "tested": [{name: _table_cell(text) for name, text in one.items()} for one in tested],

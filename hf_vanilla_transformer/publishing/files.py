@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transformers.utils import GENERATION_CONFIG_NAME
 
+from hf_vanilla_transformer.loading import check_holds_model
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import TARGET_FILE
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt", "*.joblib")
@@ -50,9 +51,8 @@ def _check_kind(folder: Path) -> None:
     """Refuse what is no folder of one of our models."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}; give a saved model folder")
+    check_holds_model(folder)
     config = folder / "config.json"
-    if not config.is_file():
-        raise ValueError(f"{folder} holds no config.json; give a saved model folder")
     content = config.read_bytes()
     if not _is_object(content):
         raise ValueError(f"{config} is no JSON object; give a saved model folder")

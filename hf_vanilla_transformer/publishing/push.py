@@ -12,10 +12,11 @@ from urllib.parse import quote
 from huggingface_hub import HfApi
 from huggingface_hub.utils import validate_repo_id
 
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
 from hf_vanilla_transformer.publishing.check import check_folder
 from hf_vanilla_transformer.publishing.files import OBJECTS, stray_files
-from hf_vanilla_transformer.publishing.report import read_report
+from hf_vanilla_transformer.publishing.report import read_report, read_scores, refuse_other_weights
 from hf_vanilla_transformer.writing import write_text
 
 logger = logging.getLogger(__name__)
@@ -51,8 +52,8 @@ def publish(
     Args:
         folder: A saved model; its card is written into it.
         repo_id: Name on the Hub, USER/NAME or ORGANISATION/NAME; it is made if it is missing.
-        reports: Files with reports for the card, beside the one that training left next to the
-            folder.
+        reports: Files with scores for the card, or folders that `evaluate` wrote them to; the
+            report that training left next to the folder is taken too.
         private: Whether the repository must be private.
         revision: Branch to push to, made if it is missing; left out: main.
         create_pr: Whether to open a pull request instead of changing main.
@@ -62,17 +63,21 @@ def publish(
         Address of the model, or of the pull request.
 
     Raises:
-        ValueError: The folder is not fit to be shared, the options contradict each other, or the
-            Hub refuses the card's metadata.
+        ValueError: The folder is not fit to be shared, a report has no scores or those of another
+            model, the options contradict each other, or the Hub refuses the card's metadata.
         OSError: The Hub cannot be reached, or refuses.
     """
     folder = Path(folder)
     _check_names(repo_id, revision, create_pr=create_pr)
-    found = [read_report(path) for path in (*_report_of_training(folder), *reports)]
+    files = [path / REPORT if path.is_dir() else path for path in map(Path, reports)]
+    scored = {path: read_scores(path) for path in files}
+    found = [*map(read_report, _report_of_training(folder)), *scored.values()]
     with tempfile.TemporaryDirectory() as place:
         # What is checked is what is pushed, whatever happens to the folder meanwhile.
         frozen = Path(place) / "model"
         _freeze(folder, frozen)
+        for path, report in scored.items():
+            refuse_other_weights(path, report, frozen)
         _add_card(folder, frozen, found, repo_id)
         if dry_run:
             return f"{HfApi().endpoint}/{repo_id}"
@@ -135,6 +140,11 @@ def _add_card(
     for name, what in (("license", "licence"), ("datasets", "corpus")):
         if not card.data.get(name):
             logger.info("no %s: `%s:` at the top of %s names one", what, name, folder / CARD)
+    config = VanillaTransformerConfig.from_pretrained(frozen)
+    for side in ("source", "target"):
+        name, file = f"{side}_language", folder / "config.json"
+        if not getattr(config, name):
+            logger.info('no %s language: `"%s": "en"` in %s names one', side, name, file)
     sizes = [file.stat().st_size for file in frozen.iterdir()]
     logger.info("%s: %d files, %.1f MB", folder, len(sizes), sum(sizes) / 1e6)
 

@@ -19,6 +19,7 @@ from hf_vanilla_transformer.publishing.figures import (
 )
 from hf_vanilla_transformer.publishing.languages import are_different
 from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
+from hf_vanilla_transformer.publishing.weights import weight_digests
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 
 CORPORA = ("train", "valid")
@@ -47,6 +48,22 @@ def read_report(path: str | Path) -> dict[str, object]:
         raise ValueError(f"{path}: {fault}; give a report as train or evaluate wrote it")
     if "training" not in report and not any(_scores(report)):
         raise ValueError(f"{path} is neither a report of training nor one of evaluation")
+    return report
+
+
+def read_scores(path: str | Path) -> dict[str, object]:
+    """Return the content of a report that holds scores.
+
+    Raises:
+        ValueError: It holds none, or is no report.
+        FileNotFoundError: It is missing.
+    """
+    report = read_report(path)
+    if not any(_scores(report)):
+        raise ValueError(
+            f"{path} holds no scores; give the report.json in the --output folder of `evaluate` "
+            "(that of the training is found beside the model)"
+        )
     return report
 
 
@@ -90,6 +107,20 @@ def refuse_other_languages(report: dict[str, object], config: VanillaTransformer
             )
 
 
+def refuse_other_weights(path: Path, report: dict[str, object], folder: Path) -> None:
+    """Refuse a report that says of which weights it is, where a folder has others.
+
+    Raises:
+        ValueError: The folder has others.
+    """
+    given = report.get("weights")
+    if given and given != weight_digests(folder):
+        raise ValueError(
+            f"{path} holds the scores of {report.get('model') or 'a model'}, which had other "
+            "weights than this model has; score this one with `evaluate` and give that report"
+        )
+
+
 def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
     """Return what a card tells of a training, labels and figures as a reader wants them."""
     training, environment = report.get("training", {}), report.get("environment", {})
@@ -98,9 +129,11 @@ def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
         for name, label in FIGURES.items()
         if training.get(name) is not None
     ]
+    seed = report.get("arguments", {}).get("seed")
     versions = environment.get("versions", {})
     return [
         *told,
+        *([] if seed is None else [("seed", _typed(seed))]),
         *([("device", environment["device"])] if "device" in environment else []),
         *([("versions", ", ".join(" ".join(one) for one in versions.items()))] if versions else []),
     ]

@@ -11,6 +11,7 @@ METRICS = {
     "perplexity": "perplexity of the references",
 }
 FIGURES = {
+    "pairs": "training pairs",
     "steps": "updates",
     "passes": "passes over the data",
     "tokens": "source and target tokens trained on",
@@ -38,12 +39,14 @@ REPORT = {
     "scores": SCORES,
     "source": TEXT,
     **dict.fromkeys(("source_language", "target_language", "dtype"), (TEXT, None)),
+    "model": (TEXT, None),
+    "weights": {OTHERS: TEXT},
     "reference": [TEXT],
     "made_by": TEXT,
     "arguments": {
         **dict.fromkeys(("train", "valid"), ([TEXT], None)),
         **dict.fromkeys(("output", "from", "tokenizer"), (TEXT, None)),
-        "max_length": (NUMBER, None),
+        **dict.fromkeys(("max_length", "seed"), (NUMBER, None)),
     },
     "left_out": {OTHERS: NUMBER},
     "training": {

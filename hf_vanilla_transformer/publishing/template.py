@@ -56,7 +56,7 @@ It was shown these sentences after training, and wrote:
 {% endif %}{% if training %}
 ## Training
 
-{% if command %}Made by
+{% if command %}Made{% if processes > 1 %}, on {{ count(processes) }} processes,{% endif %} by
 
 ```bash
 {{ command }}

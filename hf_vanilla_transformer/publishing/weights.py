@@ -1,5 +1,6 @@
 """Which files of a folder hold the model's weights, and which only look as if they did."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,19 @@ def weight_files(folder: Path) -> list[Path]:
     if not is_of_folder:
         raise ValueError(f"{index.name} does not name files of this folder; save the model again")
     return [folder / name for name in sorted(names)]
+
+
+def weight_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of weights by its name; none where there is no such file.
+
+    Raises:
+        ValueError: The index names no files of the folder.
+    """
+    digests = {}
+    for file in weight_files(folder):
+        with file.open("rb") as stream:
+            digests[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digests
 
 
 def faults_of_weights(folder: Path) -> Iterator[str]:

@@ -254,8 +254,10 @@ class LoopArguments:
         "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
         "big). The best one is kept as well.",
     )
-    best_by: Literal["loss", "bleu"] = option(
-        "loss", "Which validation score tells the best checkpoint."
+    best_by: Literal["loss", "bleu"] | None = option(
+        None,
+        "Which validation score tells the best checkpoint. Left out: bleu, or the loss where "
+        "nothing is translated.",
     )
     valid_beams: int = option(
         1,
@@ -276,6 +278,11 @@ class LoopArguments:
             raise ValueError("best_by=bleu needs translations: set valid_beams to at least 1")
         if all(getattr(self, name) is None for name in LIMITS):
             raise ValueError(f"training needs an end: set {', '.join(map(spelt, LIMITS))}")
+
+    @property
+    def judged_by(self) -> str:
+        """Return "loss" or "bleu"; of few pairs BLEU learns on when the loss no longer falls."""
+        return self.best_by or ("bleu" if self.valid_beams else "loss")
 
     @classmethod
     def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":

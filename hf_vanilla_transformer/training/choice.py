@@ -88,7 +88,7 @@ def choose_by_amount(
         }
         chosen = {name: suitable[name] for name in wanted if suitable[name]}
         if amount.pairs:  # the tokenizer's error says it of an empty corpus
-            _tell(amount, chosen)
+            _tell(amount, chosen, loop)
         if "vocab_size" in chosen and amount.chinese >= MANY_CHINESE and not run.isolate_han:
             logger.info(
                 "%s of the characters are Chinese: --isolate-han makes each a token of its own, "
@@ -169,7 +169,7 @@ def passes_for(amount: Amount, usual: int) -> int:
     return max(usual, min(enough, MOST_PASSES))
 
 
-def _tell(amount: Amount, chosen: dict[str, object]) -> None:
+def _tell(amount: Amount, chosen: dict[str, object], loop: dict[str, object]) -> None:
     """Say what was chosen, why, and how to choose something else."""
     more = " or more" if amount.pairs == MOST_COUNTED else ""
     options = [f"{spelt(name)} {value} ({WHY[name]})" for name, value in chosen.items()]
@@ -178,6 +178,9 @@ def _tell(amount: Amount, chosen: dict[str, object]) -> None:
         f"{amount.pairs:,}", more, f"{amount.characters:,}", ", ".join(options),
     )  # fmt: skip
     if "preset" in chosen:
-        training = {n: v for n, v in PRESETS[chosen["preset"]].training.items() if n not in LIMITS}
-        numbers = ", ".join(f"{spelt(name)} {value}" for name, value in training.items())
+        numbers = ", ".join(
+            f"{spelt(name)} {value}"
+            for name, value in PRESETS[chosen["preset"]].training.items()
+            if name not in LIMITS and loop.get(name) is None
+        )
         logger.info("preset %s trains with, unless you set it: %s", chosen["preset"], numbers)

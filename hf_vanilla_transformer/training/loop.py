@@ -118,6 +118,7 @@ class _Loop:
         if saved is not None:
             self._load_optimizer(saved.optimizer())
         self.progress = Progress(
+            self.schedule,
             max_steps=arguments.max_steps,
             seconds_before=self.state.seconds,
             done_before=share_done(self.state, arguments),
@@ -141,8 +142,7 @@ class _Loop:
                 self._validate(validate)
                 self._save(save)
 
-        for note in self.schedule.notes(self.arguments.max_steps):
-            self.progress.note(note)
+        self.progress.begin()
         state.stopped_by = limit_reached(state, self.arguments) or self._train(pairs_of, checkpoint)
         if state.stopped_by == "interrupt":
             self._save(save)  # before validation, which takes time: a second signal may follow

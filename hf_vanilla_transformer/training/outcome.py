@@ -40,6 +40,7 @@ class Training:
         model: The model, which training changes in place.
         tokenizer: Its tokenizer, saved with every checkpoint.
         pairs_of: Returns the training pairs of a pass, given its number.
+        pairs: Number of training pairs, each counted once.
         discard_before: Is told, by its number, the first pass that a run may still need.
         valid: Validation pairs.
         output: Folder for `checkpoints/` and `model/`.
@@ -50,6 +51,7 @@ class Training:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     pairs_of: PairsOfEpoch
+    pairs: int
     valid: EncodedPairs
     output: Path
     discard_before: Callable[[int], None] = lambda epoch: None
@@ -63,7 +65,7 @@ def train_and_average(
     """Train, and save the average of the last checkpoints as `output/model`.
 
     Where a single checkpoint, the last or the best, scores better than the average by
-    `loop.best_by`, as after a run too short for averaging, that one is saved instead.
+    `loop.judged_by`, as after a run too short for averaging, that one is saved instead.
 
     Returns:
         Figures of the training, for the report.
@@ -78,8 +80,9 @@ def train_and_average(
         saved=training.saved,
     )
     chosen, scores = _save_model(training, loop, state, accelerator)
-    best = state.best(loop.best_by)
+    best = state.best(loop.judged_by)
     return state.as_json() | {
+        "pairs": training.pairs,
         "epochs": state.epochs,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
         "processes": accelerator.num_processes,
@@ -99,7 +102,7 @@ def _checkpoint_writer(training: Training, loop: LoopArguments) -> Callable[[Sna
 
     def save(snapshot: Snapshot) -> None:
         state = snapshot.state
-        best = state.best(loop.best_by)
+        best = state.best(loop.judged_by)
         save_checkpoint(
             lambda folder: _write_checkpoint(folder, snapshot, training),
             root,
@@ -134,18 +137,18 @@ def _save_model(
     root, target = training.output / CHECKPOINTS, training.output / MODEL
     kept = [folder for folder in list_checkpoints(root) if _is_whole(folder)]
     last = kept[-loop.keep_checkpoints :]
-    beams = loop.valid_beams if loop.best_by == "bleu" else 0
+    beams = loop.valid_beams if loop.judged_by == "bleu" else 0
     validate = Validator(training.valid, training.tokenizer, accelerator, beams=beams)
     average = _save_average(last, target, validate, state.steps)
     single = RunState(
         validations=[one for one in state.validations if root / f"step-{one.step:08d}" in kept]
-    ).best(loop.best_by)
-    if single is not None and single.is_better(average, loop.best_by):
+    ).best(loop.judged_by)
+    if single is not None and single.is_better(average, loop.judged_by):
         last = [root / f"step-{single.step:08d}"]
         average = _save_average(last, target, validate, single.step)
     what = "the average of" if len(last) > 1 else "that of"
     names = ", ".join(folder.name for folder in last)
-    logger.info("model: %s %s, validation loss %.4f", what, names, average.loss)
+    logger.info("model: %s %s, %s", what, names, average.scores)
     return last, average
 
 

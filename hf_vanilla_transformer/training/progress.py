@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from accelerate import PartialState
 
+from hf_vanilla_transformer.training.schedule import Schedule
+
 logger = logging.getLogger(__name__)
 
 TERMINAL_SECONDS = 0.2
@@ -37,6 +39,7 @@ class Progress:
 
     def __init__(
         self,
+        schedule: Schedule,
         *,
         max_steps: int | None,
         seconds_before: float = 0.0,
@@ -45,12 +48,14 @@ class Progress:
         """Begin to count.
 
         Args:
+            schedule: How the learning rate goes.
             max_steps: Update at which training ends, None if unknown.
             seconds_before: Seconds that the run took before it was resumed.
             done_before: How much of it was over then, from 0 to 1.
         """
         self.seconds_before, self.done_before = seconds_before, done_before
-        self.max_steps = max_steps
+        self.schedule, self.max_steps = schedule, max_steps
+        self.is_end_known = False
         self.is_terminal = sys.stderr.isatty() and PartialState().is_main_process
         self.began = time.monotonic()
         self.window = Window(self.began)
@@ -59,6 +64,18 @@ class Progress:
     def seconds(self) -> float:
         """Seconds that updates have taken, those before the run was resumed included."""
         return self.seconds_before + time.monotonic() - self.began
+
+    def begin(self) -> None:
+        """Say how the learning rate will go."""
+        self.note(str(self.schedule))
+        if self.max_steps is not None:
+            self._warn_of_end(self.max_steps)
+
+    def _warn_of_end(self, steps: float) -> None:
+        """Say it once if a run of so many steps ends too early."""
+        if not self.is_end_known and (shortfall := self.schedule.shortfall(steps)):
+            self.note(shortfall)
+        self.is_end_known = True
 
     def update(
         self, step: int, *, loss: float, rate: float, tokens: int, waste: float, done: float
@@ -81,6 +98,8 @@ class Progress:
         elapsed = time.monotonic() - window.began
         due = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
         if elapsed >= due or step == self.max_steps:
+            if done:
+                self._warn_of_end(step / done)
             self._show(self._line(step, rate, elapsed, done))
             self.window = Window(time.monotonic())
 

@@ -111,7 +111,7 @@ def _claim(run: RunArguments) -> SavedState | None:
     saved = _last_checkpoint(output / CHECKPOINTS) if run.resume else None
     if saved is None and (output / MODEL).exists():
         raise ValueError(f"{output} holds a model but no checkpoint to go on from")
-    if saved is None and run.resume:
+    if saved is None and run.resume and (output / OPTIONS).exists():
         logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
     if saved is None:
         shutil.rmtree(output / PASSES, ignore_errors=True)

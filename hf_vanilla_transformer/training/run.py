@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from hf_vanilla_transformer import __version__
+from hf_vanilla_transformer.publishing.languages import language_metadata
 from hf_vanilla_transformer.training.arguments import (
     LIMITS,
     DataArguments,
@@ -162,6 +163,7 @@ def _prepare(
         model=model,
         tokenizer=tokenizer,
         pairs_of=pairs.epoch,
+        pairs=len(pairs.pairs),
         discard_before=pairs.discard_before,
         valid=valid,
         output=Path(run.output),
@@ -193,6 +195,16 @@ def _train_and_report(
 def _tell_of_beginning(model: PreTrainedModel, loop: LoopArguments) -> None:
     """Say what is trained, by how much at a time, and when that ends."""
     config = model.config
+    codes = config.source_language, config.target_language
+    if None in codes:
+        logger.info(
+            "no language codes: --source-lang and --target-lang put them into the model, for its "
+            "card and for the tokenisation of BLEU"
+        )
+    try:
+        language_metadata(*codes)
+    except ValueError as error:
+        logger.warning("%s, before you publish the model", error)
     logger.info(
         "model: %d + %d layers, d_model %d, d_ff %d, %d heads, dropout %s, %s parameters",
         config.encoder_layers, config.decoder_layers, config.d_model, config.d_ff,

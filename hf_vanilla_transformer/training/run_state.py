@@ -29,15 +29,21 @@ class Validation:
 
     def is_better(self, other: "Validation", best_by: str) -> bool:
         """Tell whether "loss" or "bleu" is better than another's."""
-        return self.bleu > other.bleu if best_by == "bleu" else self.loss < other.loss
+        return self.rank(best_by) > other.rank(best_by)
 
-    def __str__(self) -> str:
+    def rank(self, best_by: str) -> tuple[float, ...]:
+        """Return what is greater the better the score is; of equal BLEU, the loss decides."""
+        return (self.bleu, -self.loss) if best_by == "bleu" else (-self.loss,)
+
+    @property
+    def scores(self) -> str:
         """Return the scores as text."""
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f}"
-        return (
-            f"step {self.step}: validation loss {self.loss:.4f}, "
-            f"perplexity {self.perplexity:.3f}{bleu}"
-        )
+        return f"validation loss {self.loss:.4f}, perplexity {self.perplexity:.3f}{bleu}"
+
+    def __str__(self) -> str:
+        """Return step and scores as text."""
+        return f"step {self.step}: {self.scores}"
 
 
 @dataclass
@@ -66,10 +72,8 @@ class RunState:
 
     def best(self, best_by: str) -> Validation | None:
         """Return the first of the best validations by "loss" or "bleu", None without any."""
-        if best_by == "bleu":
-            measured = [one for one in self.validations if one.bleu is not None]
-            return max(measured, key=lambda one: one.bleu, default=None)
-        return min(self.validations, key=lambda one: one.loss, default=None)
+        measured = [one for one in self.validations if one.bleu is not None or best_by == "loss"]
+        return max(measured, key=lambda one: one.rank(best_by), default=None)
 
     def validations_since_best(self, best_by: str) -> int:
         """Return how many validations came after the best one."""
@@ -103,7 +107,7 @@ def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
         "max_steps": state.steps >= (arguments.max_steps or math.inf),
         "epochs": state.epoch >= (arguments.epochs or math.inf),
         "max_minutes": state.seconds >= 60 * (arguments.max_minutes or math.inf),
-        "patience": state.validations_since_best(arguments.best_by)
+        "patience": state.validations_since_best(arguments.judged_by)
         >= (arguments.patience or math.inf),
     }
     return next((name for name, is_reached in limits.items() if is_reached), None)

@@ -1,6 +1,5 @@
 """Learning rate: linear warm-up, then the inverse square root of the step or a straight line."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,21 +30,24 @@ class Schedule:
         falling = 1 - done if self.shape == "linear" else (self.warmup_steps / step) ** 0.5
         return self.peak * min(step / self.warmup_steps, falling)
 
-    def notes(self, max_steps: int | None) -> Iterator[str]:
-        """Say where the rate goes, and if a run of `max_steps` will not get there."""
+    def __str__(self) -> str:
         peak, warmup = f"{self.peak:.2e}", f"for {self.warmup_steps} steps"
         if self.shape == "linear":
-            yield (
+            return (
                 f"learning rate: rises {warmup} or until it meets the straight line from {peak} at "
                 "the beginning to 0 at the end, which it then follows"
             )
-        else:
-            yield f"learning rate: rises {warmup} to {peak}"
-        if max_steps is not None and max_steps < self.warmup_steps:
-            yield (
-                f"training will end at step {max_steps} of {self.warmup_steps} warm-up steps, when "
-                "the model has learned little: see --max-steps, --warmup-steps and --learning-rate"
-            )
+        return f"learning rate: rises {warmup} to {peak}"
+
+    def shortfall(self, steps: float) -> str | None:
+        """Say what is wrong with a run of so many steps, if it ends within the warm-up."""
+        if steps >= self.warmup_steps:
+            return None
+        return (
+            f"training will end at step {steps:.0f} of {self.warmup_steps} warm-up steps, when the "
+            "model has learned little: give it more time, or lower --warmup-steps and set "
+            "--learning-rate"
+        )
 
 
 def paper_peak(*, d_model: int, warmup_steps: int) -> float:

@@ -1,5 +1,6 @@
 """Measure loss and BLEU of a model on pairs that it is not trained on, on all processes."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,20 @@ def validation_bleu(
     # Without a language the scorer would say at every validation which tokenisation it takes.
     language = model.config.target_language or ""
     hypotheses = [of_pair[index] for index in range(len(pairs))]
-    return score_translations(hypotheses, references, target_language=language).bleu
+    with _without_advice():
+        return score_translations(hypotheses, references, target_language=language).bleu
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Keep sacreBLEU from taking what a model writes that has learned little for tokenised text."""
+    scorer = logging.getLogger("sacrebleu")
+    level = scorer.level
+    scorer.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        scorer.setLevel(level)
 
 
 @contextmanager

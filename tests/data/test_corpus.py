@@ -400,6 +400,17 @@ def test_text_files_come_in_twos(tmp_path, names):
         read_pairs([])
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_text_files_named_for_the_other_side_are_refused(tmp_path, suffix):
+    names = [tmp_path / f"x.{code}{suffix}" for code in ("en", "zh")]
+    for name in names:
+        name.write_bytes(gzip.compress(b"a\n") if suffix else b"a\n")
+    with pytest.raises(ValueError, match="the source is zh, its file comes first"):
+        open_corpora(names, source_language="zh", target_language="en")
+    for source, target in (("en", "zh"), ("zh", "de"), (None, "en"), ("zh", None)):
+        assert open_corpora(names, source_language=source, target_language=target)
+
+
 @pytest.mark.parametrize("name", ["a.xlsx", "a.tmx", "a.parquet.zst"])
 def test_other_formats_are_refused_by_name(tmp_path, name):
     files = [write(tmp_path / f"{number}{name}", "a,b\n") for number in range(2)]

@@ -35,6 +35,7 @@ TRAINING = {
     },
     "left_out": {"blank": 2, "too_long": 0},
     "training": {
+        "pairs": 28950,
         "steps": 1200,
         "passes": 2.98765,
         "seconds": 5040.09619140625,
@@ -168,7 +169,16 @@ def test_a_new_score_replaces_the_old_one_of_its_test_set_and_no_other(folder, r
 def test_figures_of_training_are_on_the_card_and_private_paths_are_not(folder, reports):
     write_card(folder, reports=reports(TRAINING))
     text = text_of(folder)
-    for figure in ("1,200", "1 h 24 min", "2.99", "2.4324", "cpu", "torch 2.13.0"):
+    for figure in (
+        "training pairs | 28,950",
+        "seed | 7",
+        "1,200",
+        "1 h 24 min",
+        "2.99",
+        "2.4324",
+        "cpu",
+        "torch 2.13.0",
+    ):
         assert f" {figure} |" in text
     assert "private" not in text
     assert "blank: 2" in text
@@ -179,6 +189,20 @@ def test_figures_of_training_are_on_the_card_and_private_paths_are_not(folder, r
         "--output run --preset tiny --seed 7 --max-minutes 84 --learning-rate 0.003 "
         "--valid-beams 0 --isolate-han"
     )
+
+
+@pytest.mark.parametrize(
+    ("processes", "said"),
+    [
+        ({}, "Made by"),
+        ({"processes": 1}, "Made by"),
+        ({"processes": 2}, "Made, on 2 processes, by"),
+    ],
+)
+def test_a_command_that_several_processes_ran_says_so(folder, reports, processes, said):
+    training = TRAINING | {"training": TRAINING["training"] | processes}
+    write_card(folder, reports=reports(training))
+    assert f"\n{said}\n\n```bash\nvanilla-transformer train" in text_of(folder)
 
 
 def test_the_learning_curve_is_drawn_and_shown(folder, reports):

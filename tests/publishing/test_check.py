@@ -230,7 +230,7 @@ def test_what_fails_without_the_package_is_told_by_its_last_line(folder, monkeyp
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "holds no config.json"),
+        (None, "holds no model, as it has no config.json$"),
         ("{", "is no JSON object"),
         ("[]", "is no JSON object"),
         ("[" * 100_000, "is no JSON object"),

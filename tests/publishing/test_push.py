@@ -110,6 +110,25 @@ def test_what_only_its_user_can_put_on_the_card_is_told_until_it_is_there(folder
         assert all(str(folder / "README.md") in line for line in messages)
 
 
+@pytest.mark.parametrize(
+    ("named", "missing"),
+    [
+        ({}, ["source", "target"]),
+        ({"target_language": "en"}, ["source"]),
+        ({"source_language": "de"}, ["target"]),
+        ({"source_language": "de", "target_language": "en"}, []),
+    ],
+)
+def test_a_language_that_the_configuration_does_not_name_is_told(folder, caplog, named, missing):
+    caplog.set_level("INFO")
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | named))
+    publish(folder, NAME, dry_run=True)
+    assert [line for line in caplog.messages if " language: " in line] == [
+        f'no {side} language: `"{side}_language": "en"` in {file} names one' for side in missing
+    ]
+
+
 def test_the_card_is_of_the_model_that_was_checked_with_the_words_of_its_user(
     reachable_hub, folder, monkeypatch
 ):
@@ -155,7 +174,7 @@ def test_stray_files_are_refused_before_anything_is_copied(reachable_hub, folder
     (folder / "checkpoints").mkdir()
     with pytest.raises(ValueError, match=r"run/model is not fit .*: checkpoints/ is no part"):
         publish(folder, NAME)
-    with pytest.raises(ValueError, match="run holds no config.json"):
+    with pytest.raises(ValueError, match="run holds no model, .*; did you mean .*run/model"):
         publish(folder.parent, NAME)
 
 

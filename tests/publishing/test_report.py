@@ -20,11 +20,14 @@ REPORT = {
     "tokens": 4321,
     "source": "dev.tsv",
     "reference": [],
+    "model": "run/model",
+    "weights": {"model.safetensors": "e3b0"},
     "training": {"steps": 1200, "validation_loss": 2.5, "validations": [VALIDATION]},
     "environment": {"device": "cpu", "versions": {"torch": "2.13.0"}},
     "arguments": {
         **{"train": ["a.tsv"], "valid": ["b.tsv"], "output": "run", "from": None},
         "max_length": 60,
+        "seed": 7,
     },
     "left_out": {"blank": 2},
     "translations": [{"source": "a", "translation": "b"}],
@@ -73,6 +76,8 @@ NUMBERS = [
     ("training", "validations", 0, "step"),
     ("left_out", "blank"),
     ("arguments", "max_length"),
+    ("arguments", "seed"),
+    ("training", "pairs"),
 ]
 
 

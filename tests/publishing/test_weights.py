@@ -1,5 +1,6 @@
 """Of the files with weights each is named by the index, and nothing else is counted or sent."""
 
+import hashlib
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from safetensors.torch import save_file
 from hf_vanilla_transformer.publishing import check
 from hf_vanilla_transformer.publishing.card import write_card
 from hf_vanilla_transformer.publishing.check import check_folder
+from hf_vanilla_transformer.publishing.weights import weight_digests
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -25,6 +27,14 @@ def sharded(folder, reversing_model):
     assert len(list(folder.glob("model-*.safetensors"))) > 1
     (folder / SINGLE).unlink(missing_ok=True)
     return folder
+
+
+def test_digests_are_those_of_the_files_that_weights_are_read_from(sharded, tmp_path):
+    (sharded / "left_over.safetensors").write_bytes(b"x")
+    files = sorted(sharded.glob("model-*.safetensors"))
+    expected = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    assert weight_digests(sharded) == expected
+    assert weight_digests(tmp_path / "someone" / "on-the-hub") == {}
 
 
 def stored_numbers(folder):

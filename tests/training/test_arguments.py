@@ -53,6 +53,9 @@ def test_sizes_that_no_machine_holds_are_refused():
 def test_other_rules_are_told():
     with pytest.raises(ValueError, match="spike_ratio=1.0 must be more than 1"):
         LoopArguments(max_steps=1, spike_ratio=1.0)
+    assert LoopArguments(max_steps=1).judged_by == "bleu"
+    assert LoopArguments(max_steps=1, valid_beams=0).judged_by == "loss"
+    assert LoopArguments(max_steps=1, best_by="loss").judged_by == "loss"
     with pytest.raises(ValueError, match="best_by=bleu needs translations"):
         LoopArguments(max_steps=1, best_by="bleu", valid_beams=0)
 

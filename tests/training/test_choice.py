@@ -70,6 +70,11 @@ def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
     for name, value in PRESETS["tiny"].training.items():
         assert f"--{name.replace('_', '-')} " in told
         assert name == "epochs" or str(value) in told
+    caplog.clear()
+    choose_by_amount(run(), DataArguments(), {"warmup_steps": 9, "schedule": None})
+    told = " ".join(caplog.messages)
+    assert "--warmup-steps" not in told, "it is set"
+    assert "--schedule linear" in told
     assert choose_by_amount(run(preset="big"), DataArguments(), {})[0].preset == "big"
     assert choose_by_amount(run(vocab_size=9), DataArguments(), {})[0].vocab_size == 9
     for limit in ({"epochs": 2}, {"max_steps": 3}, {"max_minutes": 4.0}):

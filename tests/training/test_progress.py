@@ -6,6 +6,9 @@ from accelerate import PartialState
 
 from hf_vanilla_transformer.training import progress
 from hf_vanilla_transformer.training.progress import Progress
+from hf_vanilla_transformer.training.schedule import Schedule
+
+SCHEDULE = Schedule("linear", 1e-3, 3)
 
 
 class Terminal(io.StringIO):
@@ -19,7 +22,7 @@ def show(monkeypatch, stream, steps=4, seconds=1.0):
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress.sys, "stderr", stream)
-    shown = Progress(max_steps=steps)
+    shown = Progress(SCHEDULE, max_steps=steps)
     for step in range(1, steps + 1):
         now[0] += seconds
         done = step / steps
@@ -55,7 +58,7 @@ def test_remaining_time_and_pauses(monkeypatch):
     PartialState()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(max_steps=None)
+    shown = Progress(SCHEDULE, max_steps=None)
     with shown.paused():
         now[0] += 20
     assert shown.window.began == 20
@@ -69,7 +72,27 @@ def test_a_resumed_run_counts_the_time_before_and_estimates_by_the_time_since(mo
     PartialState()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(max_steps=110, seconds_before=5000.0, done_before=100 / 110)
+    shown = Progress(SCHEDULE, max_steps=110, seconds_before=5000.0, done_before=100 / 110)
     now[0] += 4
     assert shown.seconds == 5004
     assert shown._remaining(done=102 / 110) == pytest.approx(16)  # 8 more updates of 2 seconds
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "done", "warned"), [(2, 0, 1), (3, 0, 0), (None, 0.5, 1), (None, 0.1, 0)]
+)
+def test_a_run_that_will_end_within_the_warm_up_says_so_once_and_early(
+    monkeypatch, caplog, max_steps, done, warned
+):
+    caplog.set_level(logging.INFO)
+    PartialState()
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+    shown = Progress(SCHEDULE, max_steps=max_steps)
+    shown.begin()
+    assert caplog.messages[0] == str(SCHEDULE)
+    assert len(caplog.messages) - 1 == (warned if max_steps else 0)
+    for step in (1, 2):
+        shown.update(step, loss=1.0, rate=1e-3, tokens=5, waste=0.0, done=step * done)
+    warnings = [text for text in caplog.messages if "of 3 warm-up steps, when the" in text]
+    assert len(warnings) == warned
+    assert all("will end at step 2 of" in text for text in warnings)

@@ -322,6 +322,23 @@ def test_a_run_tells_what_it_trains_and_goes_on_with_fields_in_another_order(run
     run("run", architecture=["d_ff=48"], max_steps=4, resume=True, status=2, **options)
 
 
+@pytest.mark.parametrize(
+    ("codes", "warning"),
+    [
+        ({}, "no language codes: --source-lang and --target-lang"),
+        ({"source_lang": "xyz", "target_lang": "en"}, None),
+        ({"source_lang": "Chinese", "target_lang": "en"}, "Chinese is not a language code"),
+    ],
+)
+def test_languages_that_a_card_will_need_are_asked_for_before_training(
+    runs, run, caplog, codes, warning
+):
+    run("run", **{"from": None}, preset="tiny", vocab_size=290, max_steps=1, **codes)
+    text = caplog.text.partition("learning rate:")[0]
+    assert warning in text if warning else "language code" not in text
+    assert "starts anew" not in text
+
+
 def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
     checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
@@ -368,7 +385,7 @@ def test_the_best_checkpoint_is_kept_beside_the_last_ones_and_may_be_the_model(
 ):
     bleu = iter([1.0, 9.0, 3.0, 4.0, 5.0, bleu_of_average, 9.0])
     monkeypatch.setattr(f"{VALIDATION}.validation_bleu", lambda *_, **__: next(bleu))
-    run("run", max_steps=10, save_every=2, valid_beams=1, best_by="bleu")
+    run("run", max_steps=10, save_every=2, valid_beams=1)
     assert runs.steps("run") == [4, 8, 10]
     best = runs.folder / "run" / "checkpoints" / "best"
     assert best.resolve().name == "step-00000004"

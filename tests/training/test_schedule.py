@@ -33,7 +33,9 @@ def test_a_linear_rate_falls_by_equal_amounts_and_is_highest_where_warm_up_ends(
 
 
 def test_a_note_tells_where_the_rate_goes():
-    linear = next(Schedule("linear", 3e-3, 800).notes(None))
+    linear = str(Schedule("linear", 3e-3, 800))
     assert "800 steps or until it meets the straight line from 3.00e-03" in linear
-    paper = next(Schedule("inverse-sqrt", 3e-3, 800).notes(None))
-    assert paper == "learning rate: rises for 800 steps to 3.00e-03"
+    paper = Schedule("inverse-sqrt", 3e-3, 800)
+    assert str(paper) == "learning rate: rises for 800 steps to 3.00e-03"
+    assert paper.shortfall(800) is None
+    assert "will end at step 799 of 800 warm-up steps" in paper.shortfall(799)

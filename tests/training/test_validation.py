@@ -1,3 +1,6 @@
+import logging
+from types import SimpleNamespace
+
 import pytest
 import torch
 from accelerate import Accelerator
@@ -85,6 +88,23 @@ def test_translations_in_mixed_precision_are_those_of_the_saved_model(
     assert model.forward is wrapped, "training goes on in mixed precision"
 
 
+def test_the_scorer_gives_no_advice_on_what_a_half_trained_model_writes(
+    tiny_model, monkeypatch, corpus, caplog
+):
+    _, tokenizer, pairs = corpus
+
+    def score(*_, **__):
+        logging.getLogger("sacrebleu").warning("forgot to detokenize")
+        return SimpleNamespace(bleu=7.0)
+
+    monkeypatch.setattr(validation, "score_translations", score)
+    model = tiny_model(vocab_size=len(tokenizer))
+    assert validation_bleu(model, tokenizer, pairs, Accelerator(cpu=True), beams=1) == 7.0
+    assert not caplog.messages
+    score()
+    assert caplog.messages == ["forgot to detokenize"], "elsewhere it does"
+
+
 def test_the_best_validation_is_the_first_of_equals():
     losses, bleus = [3.0, 2.0, 2.0, 2.5], [1.0, 4.0, 9.0, 9.0]
     scores = zip(losses, bleus, strict=True)
@@ -92,6 +112,9 @@ def test_the_best_validation_is_the_first_of_equals():
     state = RunState(validations=validations)
     assert (state.best("loss").step, state.best("bleu").step) == (1, 2)
     assert state.validations_since_best("loss") == 2
+    state.validations.append(Validation(step=4, loss=1.9, bleu=9.0))
+    assert state.best("bleu").step == 4, "of equal BLEU, the loss decides"
+    del state.validations[-1]
     state.validations.insert(0, Validation(step=-1, loss=9.0))
     assert state.best("bleu").step == 2, "where an earlier part of the run measured the loss alone"
     assert RunState().best("loss") is None
