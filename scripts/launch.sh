@@ -2,6 +2,7 @@
 # Train on all GPUs of this machine (as `accelerate config` has it), or with a process on each of
 # up to four CPU cores; PROCESSES=N sets their number. Options are those of `vanilla-transformer train`.
 set -euo pipefail
+trap 'exit 130' INT  # also where the program at work has ended well
 script="$(dirname "$0")/train.py"
 command -v python > /dev/null || { echo "$0: there is no python here; activate the environment" >&2; exit 2; }
 # What is mistyped is told once, in one line, before there are several processes.

@@ -12,12 +12,14 @@ such tokens). It is not comparable with sacreBLEU of plain text, which `evaluate
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from hf_vanilla_transformer.data.lines import read_lines
+from hf_vanilla_transformer.line_output import refuse_overwriting
 from hf_vanilla_transformer.writing import write_json
 
 NAME = "BLEU of lower-cased Moses tokens"
@@ -34,9 +36,12 @@ def main() -> None:
     parser.add_argument("--language", required=True, metavar="CODE", choices=languages)
     parser.add_argument("--output", required=True, metavar="F.json")
     options = parser.parse_args()
-    if options.output in (options.source, options.translations, options.reference):
-        parser.error(f"--output {options.output} is a file to read; name another one")
+    if Path(options.output).is_dir():
+        parser.error(f"--output {options.output} is a folder; name a file")
     try:
+        refuse_overwriting(
+            [options.source, options.translations, options.reference], [options.output]
+        )
         _, lines, expected = read_aligned(options.source, options.translations, options.reference)
     except FileNotFoundError as error:
         parser.error(f"there is no {error.filename}")

@@ -4,15 +4,17 @@ refuse() {
   exit 2
 }
 
+trap 'echo "$0: interrupted; the same command goes on" >&2; exit 130' INT
 [ $# -ge 2 ] || refuse "usage: $0 DATA RUN [OPTION...]"
-case $2 in -*) refuse "usage: $0 DATA RUN [OPTION...]" ;; esac
+case $2 in -* | "") refuse "usage: $0 DATA RUN [OPTION...]" ;; esac
 command -v python > /dev/null || refuse "there is no python here; activate the environment"
 here=$(dirname "$0") data=$1 run=$2
+[ ! "$data" -ef "$run" ] || refuse "RUN is DATA; name another folder"
 shift 2
 for option; do
   case $option in
     --output | --output=*) refuse "RUN is the output folder; leave --output out" ;;
-    --dry-run | --from | --from=*) refuse "$option is no option of a recipe; give it to vanilla-transformer train" ;;
+    --help | --dry-run | --from | --from=*) refuse "$option is no option of a recipe; give it to vanilla-transformer train" ;;
   esac
 done
 
@@ -26,15 +28,8 @@ need() {
 
 # Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
 train() {
-  local status=0 before
-  before=$(cksum "$run/report.json" 2> /dev/null || true)
-  "$here/launch.sh" "$@" --output "$run" --resume || status=$?
-  if [ "$(cksum "$run/report.json" 2> /dev/null || true)" != "$before" ] &&
-    grep -q '"stopped_by": "interrupt"' "$run/report.json"; then
-    echo "$0: interrupted; the same command goes on" >&2
-    exit 130
-  fi
-  if [ $status != 0 ]; then exit $status; fi
+  "$here/launch.sh" "$@" --output "$run" --resume
+  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then kill -INT $$; fi
 }
 
 # Whether a file was made from the model as it is now.

@@ -80,7 +80,9 @@ def test_files_of_unequal_length_are_refused_in_one_line(score, tmp_path, capsys
 @pytest.mark.parametrize(
     ("source", "file", "output", "language", "error"),
     [
-        ("src", "hyp", "hyp", "de", "--output hyp is a file to read; name another one"),
+        ("src", "hyp", "hyp", "de", "hyp is the same file, which would be written over"),
+        ("src", "hyp", "./hyp", "de", "./hyp is the same file, which would be written over"),
+        ("src", "hyp", ".", "de", "--output . is a folder; name a file"),
         ("no", "no", "x", "de", "there is nothing to score"),
         ("one", "hyp", "x", "de", "one has 1, hyp has 2, hyp has 2 lines; they belong together"),
         ("src", "away", "x", "de", "there is no away"),

@@ -172,12 +172,25 @@ def _refuse_swapped(source: Path, target: Path, languages: Languages) -> None:
     Raises:
         ValueError: They are.
     """
-    ends = tuple(file.name.removesuffix(".gz").rpartition(".")[2] for file in (source, target))
-    if None not in languages and ends == languages[::-1] and ends != languages:
+    if None in languages:
+        return
+    ends = tuple(_language_of(_ending(file)) for file in (source, target))
+    codes = tuple(map(_language_of, languages))
+    if ends == codes[::-1] != codes:
         raise ValueError(
             f"{source} and {target}: the source is {languages[0]}, its file comes first; change "
             "their order, or the names of the files"
         )
+
+
+def _ending(file: Path) -> str:
+    """Return the last part of a file's name, `.gz` and `.txt` aside."""
+    return file.name.lower().removesuffix(".gz").removesuffix(".txt").rpartition(".")[2]
+
+
+def _language_of(code: str) -> str:
+    """Return a language's code without script and region."""
+    return code.lower().replace("_", "-").partition("-")[0]
 
 
 def _open_aligned(source: Path, target: Path) -> Corpus:

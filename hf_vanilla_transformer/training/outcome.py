@@ -1,6 +1,7 @@
 """Train with checkpoints, and make the model of them."""
 
 import logging
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ def train_and_average(
         saved=training.saved,
     )
     chosen, scores = _save_model(training, loop, state, accelerator)
-    best = state.best(loop.judged_by)
+    best = state.best(loop.judged_by) or state.best("loss")
     return state.as_json() | {
         "pairs": training.pairs,
         "epochs": state.epochs,
@@ -91,6 +92,7 @@ def train_and_average(
         "averaged": [path.name for path in chosen],
         "validation_loss": scores.loss,
         "validation_perplexity": scores.perplexity,
+        "validation_bleu": scores.bleu,
     }
 
 
@@ -162,12 +164,21 @@ def _is_whole(checkpoint: Path) -> bool:
     return True
 
 
+def _keep_card(model: Path) -> None:
+    """Copy the card of a model that is to be replaced: a person may have written into it."""
+    card, kept = model / "README.md", model.parent / "README.earlier.md"
+    if card.is_file():
+        shutil.copy(card, kept)
+        logger.info("the card of the earlier model is kept as %s", kept)
+
+
 def _save_average(
     checkpoints: list[Path], output: Path, validate: Validator, step: int
 ) -> Validation:
     """Save the mean of checkpoints as a model; return its scores."""
     accelerator = validate.accelerator
     if accelerator.is_main_process:
+        _keep_card(output)
         average_checkpoints(checkpoints, output)
     accelerator.wait_for_everyone()
     model = AutoModelForSeq2SeqLM.from_pretrained(output).to(accelerator.device)

@@ -83,11 +83,15 @@ def _refuse_other_content(output: Path, run: RunArguments) -> None:
         raise ValueError(f"{output} is a file; name a new folder with --output")
     names = {path.name for path in output.iterdir()} if output.is_dir() else set()
     expected = WRITTEN_BEFORE_TRAINING if is_written_option_file(output / OPTIONS) else {LOCK}
-    if not names <= expected and not run.resume:
+    if names <= expected:
+        return
+    if not run.resume:
         raise ValueError(
             f"output folder {output} is not empty; name a new one, or go on with the run in it by "
             "--resume"
         )
+    if not names & {CHECKPOINTS, MODEL}:
+        raise ValueError(f"{output} holds files, but no run to go on with; name another --output")
 
 
 def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | None:

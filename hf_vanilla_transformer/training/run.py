@@ -88,6 +88,7 @@ def _run_alone(
             "nothing to do: the run in %s ended after step %d (%s); a higher limit lets it go on",
             output, saved.state.steps, limit,
         )  # fmt: skip
+        accelerator.end_training()
         return report
     options = _resolved(run, data, loop)
     with fast_cpu_products():

@@ -4,6 +4,7 @@ import io
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
@@ -409,6 +410,22 @@ def test_text_files_named_for_the_other_side_are_refused(tmp_path, suffix):
         open_corpora(names, source_language="zh", target_language="en")
     for source, target in (("en", "zh"), ("zh", "de"), (None, "en"), ("zh", None)):
         assert open_corpora(names, source_language=source, target_language=target)
+
+
+@pytest.mark.parametrize(
+    ("names", "codes", "is_swapped"),
+    [
+        (("x.EN", "x.zh.txt"), ("zh", "en"), True),
+        (("x.en", "x.zh"), ("zh_Hans", "EN"), True),
+        (("x.pt-BR", "x.pt-PT"), ("pt-PT", "pt-BR"), False),
+        (("en", "zh"), ("de", "en"), False),
+    ],
+)
+def test_endings_are_compared_by_their_language(tmp_path, names, codes, is_swapped):
+    files = [write(tmp_path / name, "a\n") for name in names]
+    expected = pytest.raises(ValueError, match="comes first") if is_swapped else nullcontext()
+    with expected:
+        open_corpora(files, source_language=codes[0], target_language=codes[1])
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.tmx", "a.parquet.zst"])

@@ -228,6 +228,10 @@ def test_a_folder_in_use_is_refused_with_the_way_to_go_on(runs, run, capsys):
         )
         assert [file.read_text()] == [one.read_text() for one in (runs.folder / "run").iterdir()]
         file.unlink()
+    (runs.folder / "run" / "config.yaml").write_text("# mine\n")
+    run("run", status=2, resume=True)
+    assert "run holds files, but no run to go on with" in capsys.readouterr().err
+    assert (runs.folder / "run" / "config.yaml").read_text() == "# mine\n"
     (runs.folder / "file").touch()
     run("file", status=2, resume=True)
     assert "file is a file" in capsys.readouterr().err
@@ -394,6 +398,26 @@ def test_the_best_checkpoint_is_kept_beside_the_last_ones_and_may_be_the_model(
     assert figures["averaged"] == chosen
     is_best = same(model_of(runs, "run"), runs.weights("run", 4))
     assert is_best == (chosen == ["step-00000004"])
+
+
+def test_a_run_without_translations_that_is_finished_with_them_tells_its_best_loss(runs, run):
+    run("run", max_steps=10, save_every=5)
+    (runs.folder / "run" / "report.json").unlink()
+    shutil.rmtree(runs.folder / "run" / "model")
+    run("run", max_steps=10, save_every=5, valid_beams=1, resume=True)
+    figures = runs.report("run")["training"]
+    assert figures["best"]["loss"] == min(one["loss"] for one in figures["validations"])
+    assert figures["validation_bleu"] is not None
+
+
+def test_the_card_of_a_model_that_is_trained_on_is_kept(runs, run, caplog):
+    run("run", max_steps=10)
+    card = runs.folder / "run" / "model" / "README.md"
+    card.write_text("mine")
+    run("run", max_steps=20, resume=True)
+    kept = runs.folder / "run" / "README.earlier.md"
+    assert kept.read_text() == "mine"
+    assert f"is kept as {kept}" in caplog.text
 
 
 def test_the_model_is_the_best_single_checkpoint_where_the_average_is_worse(runs, run):
