@@ -4,7 +4,12 @@ refuse() {
   exit 2
 }
 
-trap 'echo "$0: interrupted; the same command goes on" >&2; exit 130' INT
+interrupted() {
+  echo "$0: interrupted; the same command goes on" >&2
+  exit 130
+}
+
+trap interrupted INT  # in the background, where bash ignores it, training tells
 [ $# -ge 2 ] || refuse "usage: $0 DATA RUN [OPTION...]"
 case $2 in -* | "") refuse "usage: $0 DATA RUN [OPTION...]" ;; esac
 command -v python > /dev/null || refuse "there is no python here; activate the environment"
@@ -29,7 +34,7 @@ need() {
 # Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
 train() {
   "$here/launch.sh" "$@" --output "$run" --resume
-  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then kill -INT $$; fi
+  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then interrupted; fi
 }
 
 # Whether a file was made from the model as it is now.
