@@ -86,5 +86,5 @@ def test_only_compat_knows_versions(name):
 
 
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.name)
-def test_no_file_is_longer_than_300_lines(file):
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= 300
+def test_no_file_is_longer_than_400_lines(file):
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 400
