@@ -8,7 +8,7 @@ import torch
 from accelerate.utils import gather_object
 from huggingface_hub import HfApi
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 from transformers import Seq2SeqTrainer
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy
@@ -30,7 +30,9 @@ class TranslationTrainer(Seq2SeqTrainer):
       `per_device_eval_batch_size`.
     - Every pair is evaluated once, in the order of the dataset. The library groups by length and
       drops the last batch in evaluation as in training, and with several processes it scores the
-      first pairs again, which fill up the last batch.
+      first pairs again, which fill up the last batch; of streamed data it also deals shards out of
+      their order, or stops. Here every process reads the whole stream before it is evaluated.
+    - Data without labels is translated (`predict_with_generate`), whatever the collator.
     - `label_smoothing_factor` becomes the model's own `label_smoothing`: right with accumulation
       and several processes under every transformers version (4.57 multiplies the loss by their
       number), without a tensor of logits, and with any collator.
@@ -111,8 +113,10 @@ class TranslationTrainer(Seq2SeqTrainer):
         **generation: object,
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Evaluate one batch as the library does, and note its summed loss and its tokens."""
+        # The library's collator gives labels of None where the data has none.
+        inputs = {name: value for name, value in inputs.items() if value is not None}
         if "labels" in inputs:
-            inputs = {**inputs, "labels": self._without_repetitions(inputs["labels"])}
+            inputs["labels"] = self._without_repetitions(inputs["labels"])
         result = super().prediction_step(
             model, inputs, prediction_loss_only, ignore_keys, **generation
         )
@@ -158,14 +162,22 @@ class TranslationTrainer(Seq2SeqTrainer):
     def _get_eval_sampler(self, eval_dataset: Dataset) -> None:
         """Return no sampler: evaluation keeps the order of the dataset, however training draws."""
 
-    def _get_dataloader(self, *args: object, **kwargs: object) -> DataLoader:
-        """Load data as the library does; only training may drop an incomplete batch."""
-        drops = self.args.dataloader_drop_last
-        self.args.dataloader_drop_last = drops and kwargs.get("is_training", False)
+    def _get_dataloader(
+        self, dataset: Dataset, *args: object, is_training: bool = False, **kwargs: object
+    ) -> DataLoader:
+        """Load data as the library does; for evaluation all of it, with an index for each pair."""
+        if is_training:
+            return super()._get_dataloader(dataset, *args, is_training=True, **kwargs)
+        if isinstance(dataset, IterableDataset):
+            dataset = list(dataset)  # only what has a length is dealt out exactly
+        sharing = self.accelerator.dataloader_config
+        before = self.args.dataloader_drop_last, sharing.dispatch_batches, sharing.even_batches
+        self.args.dataloader_drop_last = False
+        sharing.dispatch_batches, sharing.even_batches = False, True
         try:
-            return super()._get_dataloader(*args, **kwargs)
+            return super()._get_dataloader(dataset, *args, **kwargs)
         finally:
-            self.args.dataloader_drop_last = drops
+            self.args.dataloader_drop_last, sharing.dispatch_batches, sharing.even_batches = before
 
     def _without_repetitions(self, labels: Tensor) -> Tensor:
         """Blank the labels [B, T] of pairs that only fill up the last batch of all processes."""

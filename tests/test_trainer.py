@@ -8,11 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import evaluate_streams
 import pytest
 import torch
+from accelerate import Accelerator
 from reversing import reverse
 from stock_trainer import BY_LENGTH, PLAIN_SGD, build_trainer, summed_loss
-from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    DataCollatorForSeq2Seq,
+    DataCollatorWithPadding,
+    Seq2SeqTrainer,
+)
 
 from hf_vanilla_transformer.evaluation import score_translations, translate
 from hf_vanilla_transformer.tokenization import train_tokenizer, vocabulary_fields
@@ -85,6 +92,51 @@ def test_every_pair_is_evaluated_in_its_place(model, tokenizer, tmp_path, argume
     ]
     assert len(trained) == (6 if run.args.dataloader_drop_last else 7)
     assert trained != expected
+
+
+# https://github.com/huggingface/transformers/issues/19714
+@pytest.mark.parametrize(
+    ("kind", "collator"),
+    [
+        (TranslationTrainer, DataCollatorForSeq2Seq),
+        (TranslationTrainer, DataCollatorWithPadding),
+        (Seq2SeqTrainer, DataCollatorWithPadding),
+    ],
+)
+def test_data_without_labels_is_translated(model, tokenizer, tmp_path, kind, collator):
+    run = build_trainer(
+        *(model, tokenizer, tmp_path),
+        **{"train": [], "kind": kind, "predict_with_generate": True},
+    )
+    run.data_collator = collator(tokenizer)
+    output = run.predict([{"input_ids": tokenizer(source).input_ids} for source in SOURCES])
+    found = [row[row > 0].tolist() for row in output.predictions]
+    assert [tokenizer.decode(ids, skip_special_tokens=True) for ids in found] == translate(
+        model, tokenizer, SOURCES
+    )
+    assert output.label_ids is None
+    assert "test_loss" not in output.metrics
+
+
+# https://github.com/huggingface/accelerate/issues/125
+@pytest.mark.parametrize("way", evaluate_streams.WAYS)
+def test_two_processes_are_dealt_every_pair_once(model, tokenizer, tmp_path, way, monkeypatch):
+    number, load, options = evaluate_streams.WAYS[way]
+    run = build_trainer(
+        *(model, tokenizer, tmp_path),
+        **{"train": [], "kind": TranslationTrainer, "per_device_eval_batch_size": 2},
+        **{"accelerator_config": options},
+    )
+    pairs = [{"input_ids": [number, 3], "labels": [3]} for number in range(4, 4 + number)]
+    dealt = []
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    for index in range(2):
+        monkeypatch.setattr(Accelerator, "process_index", index)
+        loader = run.get_eval_dataloader(load(pairs))
+        dealt.append([batch["input_ids"][:, 0] for batch in loader])
+    rounds = [torch.cat(batches).tolist() for batches in zip(*dealt, strict=True)]
+    end = loader.remainder or None  # by which the library tells what fills up the last batch
+    assert sum(rounds[:-1], []) + rounds[-1][:end] == [pair["input_ids"][0] for pair in pairs]
 
 
 def initialised(model, **arguments):
@@ -215,11 +267,12 @@ def test_the_script_says_which_corpus_is_empty(run_script, side):
         run_script(**{side: []})
 
 
-def fine_tune(folder, words):
-    """Run the script in two processes."""
-    places = {"PYTHONPATH": str(SCRIPT.parents[1]), "HF_HOME": str(folder / "cache")}
+def launch(folder, script, *words):
+    """Run a script in two processes."""
+    code = os.pathsep.join([str(SCRIPT.parents[1]), str(Path(__file__).parent)])
+    places = {"PYTHONPATH": code, "HF_HOME": str(folder / "cache")}
     done = subprocess.run(
-        [sys.executable, *LAUNCHER, str(SCRIPT), *words],
+        [sys.executable, *LAUNCHER, str(script), *words],
         env={**os.environ, **places, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
         cwd=folder,
         capture_output=True,
@@ -237,14 +290,12 @@ def test_the_script_takes_in_two_processes_the_step_of_one(model, tokenizer, tmp
     settings = {**PLAIN_SGD, "max_steps": 1, "generation_num_beams": 2}
     settings |= {"per_device_train_batch_size": 2, "per_device_eval_batch_size": 2}
     settings |= {"dataloader_drop_last": True, **BY_LENGTH}  # of no effect on evaluation
-    fine_tune(
-        tmp_path,
-        [
-            *("--model", str(tmp_path / "model"), "--use_cpu", "--output_dir", "out"),
-            *("--train", write_pairs(tmp_path / "train.tsv", train)),
-            *("--valid", write_pairs(tmp_path / "valid.tsv", valid)),
-            *(word for name, value in settings.items() for word in (f"--{name}", str(value))),
-        ],
+    launch(
+        *(tmp_path, SCRIPT),
+        *("--model", str(tmp_path / "model"), "--use_cpu", "--output_dir", "out"),
+        *("--train", write_pairs(tmp_path / "train.tsv", train)),
+        *("--valid", write_pairs(tmp_path / "valid.tsv", valid)),
+        *(word for name, value in settings.items() for word in (f"--{name}", str(value))),
     )
     batches = [
         DataCollatorForSeq2Seq(tokenizer)(
@@ -269,3 +320,23 @@ def test_the_script_takes_in_two_processes_the_step_of_one(model, tokenizer, tmp
     assert scores.chrf > 0
     assert evaluation["eval_chrf"] == pytest.approx(scores.chrf)
     assert (tmp_path / "out" / "tokenizer.json").is_file()
+
+
+@pytest.mark.slow
+def test_two_processes_evaluate_every_pair_once_however_it_is_read(model, tokenizer, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    launch(tmp_path, evaluate_streams.__file__, str(tmp_path / "model"), str(tmp_path))
+    found, other = (json.loads((tmp_path / f"{index}.json").read_text()) for index in range(2))
+    assert found == other
+    pairs = [tokenizer(source, text_target=reverse(source)) for source in SOURCES]
+    generated = [model.generate(torch.tensor([pair["input_ids"]]))[0] for pair in pairs]
+    translations = [row[row > 0].tolist() for row in generated]
+    assert len({str(translation) for translation in translations}) > 4
+    for way, (number, _, _) in evaluate_streams.WAYS.items():
+        expected = {"predictions": translations[:number], "labels": True, "loss": None}
+        if way != "no labels":
+            total, tokens = summed_loss(model, [DataCollatorForSeq2Seq(tokenizer)(pairs[:number])])
+            expected["labels"] = [pair["labels"] for pair in pairs[:number]]
+            expected["loss"] = pytest.approx(total.item() / tokens, rel=1e-5)
+        assert found[way] == expected, way
