@@ -5,6 +5,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -123,14 +124,25 @@ def register_translation_task(pipeline_class: type[Pipeline]) -> None:
     registry = pipelines.PIPELINE_REGISTRY
     # Not `register_pipeline`: it warns where the library has the task, and makes every model that
     # the pipeline saves demand remote code.
-    registry.supported_tasks["translation"] = {
-        **registry.supported_tasks.get("translation", {}),
-        "impl": pipeline_class,
-        "pt": (AutoModelForSeq2SeqLM,),
-        "type": "text",
-    }
+    registry.supported_tasks["translation"] = _TranslationTask(
+        registry.supported_tasks.get("translation", {}),
+        impl=pipeline_class,
+        pt=(AutoModelForSeq2SeqLM,),
+        type="text",
+    )
     _accept_translation(pipelines, "_resolve_deprecated_task", lambda resolve, task: task)
     _accept_translation(registry, "check_task", lambda check, task: check("translation"))
+
+
+class _TranslationTask(dict):
+    """The task as the registry holds it; where no model is given the library asks for a default."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        if key == "default":
+            raise ValueError(
+                "translation has no default model: pass model=..., a folder or a Hub repository"
+            )
+        raise KeyError(key)
 
 
 def check_what_auto_classes_read() -> None:

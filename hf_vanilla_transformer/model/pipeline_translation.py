@@ -45,7 +45,9 @@ class TranslationPipeline(Pipeline):
 
     - truncation: True (default) cuts text that is longer than the model's limit, with one warning
       for each pipeline; False refuses it.
-    - return_tensors: whether token ids are returned instead of text.
+    - return_tensors: whether token ids are returned instead of text. `return_text` is taken, and
+      changes nothing, as in transformers 4.
+    - clean_up_tokenization_spaces: whether spaces before punctuation are removed.
     - src_lang, tgt_lang: the languages, in the tokenizer's codes; multilingual models need them.
     - every generation argument of the model: `num_beams`, `max_new_tokens`, a whole
       `generation_config`... What is left out is ruled by the model's own `generation_config`.
@@ -158,6 +160,8 @@ class TranslationPipeline(Pipeline):
         self,
         truncation: bool | str | None = None,
         return_tensors: bool | None = None,
+        return_text: bool | None = None,
+        clean_up_tokenization_spaces: bool | None = None,
         src_lang: str | None = None,
         tgt_lang: str | None = None,
         **generation: object,
@@ -174,7 +178,11 @@ class TranslationPipeline(Pipeline):
             self._check_languages(src_lang, tgt_lang)
             preprocess |= {"src_lang": src_lang, "tgt_lang": tgt_lang}
             generation = {**self._first_token(src_lang, tgt_lang), **generation}
-        postprocess = {} if return_tensors is None else {"return_tensors": return_tensors}
+        given = {
+            "return_tensors": return_tensors,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+        }
+        postprocess = {name: value for name, value in given.items() if value is not None}
         return preprocess, generation, postprocess
 
     def _check_names(self, generation: dict[str, object]) -> None:
@@ -279,13 +287,19 @@ class TranslationPipeline(Pipeline):
         return {"sequences": [next(remaining) if has else blank for has in has_text]}
 
     def postprocess(
-        self, model_outputs: dict[str, Sequence[Tensor]], return_tensors: bool = False
+        self,
+        model_outputs: dict[str, Sequence[Tensor]],
+        return_tensors: bool = False,
+        clean_up_tokenization_spaces: bool = False,
     ) -> list[Translation]:
         """Turn the sequences [n, T] of one input into n results."""
         sequences = model_outputs["sequences"][0]
         if return_tensors:
             return [{"translation_token_ids": ids} for ids in sequences]
-        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        options = {
+            "skip_special_tokens": True,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+        }
         return [{"translation_text": self.tokenizer.decode(ids, **options)} for ids in sequences]
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline, pipelines
 
 from hf_vanilla_transformer import TranslationPipeline
@@ -73,6 +74,14 @@ def test_a_model_object_is_served(parts, task):
         translator = pipeline(task, model=model, tokenizer=tokenizer)
         assert translator.task == task
         assert translator(TEXTS) == words(model, TEXTS)
+
+
+@pytest.mark.parametrize("task", ["translation", "translation_en_to_zh"])
+def test_a_missing_model_is_asked_for(task):
+    has_own = hasattr(transformers, "TranslationPipeline")  # and T5 as default of three pairs
+    said = "default" if has_own else "translation has no default model: pass model="
+    with pytest.raises(ValueError, match=said):
+        pipeline(task)
 
 
 def test_trust_in_the_folder_changes_no_translation(parts, folder):
