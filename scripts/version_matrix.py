@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +86,22 @@ def environment(version: str, work: Path) -> str:
     torch = next(line for line in CONSTRAINTS.read_text().split() if line.startswith("torch="))
     command = [python, "-m", "pip", "install", "--quiet", torch, f"transformers=={version}"]
     subprocess.run(command, check=True)
+    check_install(python, version)
     return python
+
+
+def check_install(python: str, version: str) -> None:
+    """Have pip find, without installing it, what this package needs beside this version.
+
+    Users keep a version by naming it. Else pip takes the newest datasets, whose Hub library
+    transformers 4 does not take, and then the newest transformers.
+
+    Raises:
+        subprocess.CalledProcessError: pip finds nothing that suits both.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    command = [python, "-m", "pip", "install", "--quiet", "--dry-run", *project["dependencies"]]
+    subprocess.run([*command, f"transformers=={version}"], check=True)
 
 
 def run_matrix(

@@ -66,6 +66,12 @@ def test_a_single_other_id_is_a_difference(reference, result, run):
     ]
 
 
+@pytest.mark.network
+@pytest.mark.parametrize("version", matrix.VERSIONS)
+def test_the_package_installs_beside_a_version_that_is_named(version):
+    matrix.check_install(sys.executable, version)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
