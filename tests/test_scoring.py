@@ -63,6 +63,7 @@ JAVANESE, ENGLISH = "ꦱꦏ꧀ꦥꦿꦪꦺꦴꦒꦤꦺ", "They go to 北京 tomo
     [
         (THAI, "th", None, "char, flores200"),
         (THAI, "tha_Thai", "intl", "char, flores200"),
+        ("Microsoft Windows แมว", "th", None, "char, flores200"),
         (THAI, None, None, "text without spaces"),
         (THAI, "th", "zh", "zh does not"),
         (THAI, "km", None, "13a does not find words in km"),
