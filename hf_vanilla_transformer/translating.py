@@ -37,7 +37,8 @@ class Sentences:
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
         sentences: Source text; blank ones are in no batch.
-        prefixes: What each translation begins with, if that is given; a blank one leaves it free.
+        prefixes: What each translation begins with, if that is given, spaces at its end aside; a
+            blank one leaves it free.
         lines: Number of each sentence in the user's text; None counts from 1.
         batch_tokens: Budget of a batch, in source tokens times beams, padding included.
         generation: Arguments of `model.generate`.
@@ -120,7 +121,8 @@ class Sentences:
             raise ValueError(
                 f"{len(self)} sentences and {len(prefixes)} prefixes; give one for each"
             )
-        texts = [prefixes[index] for index in filled]
+        # The space before the next word is that word's.
+        texts = [prefixes[index].rstrip(" ") for index in filled]
         ids = encode_texts(texts, self.model, self._tokenizer, is_target=True, lines=lines)
         end = self._tokenizer.eos_token_id
         rows = [row[:-1] if row[-1:] == [end] else row for row in ids]
@@ -192,7 +194,8 @@ def translate(
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
         sentences: Source text, one sentence each.
-        prefixes: What each translation begins with, if that is given; a blank one leaves it free.
+        prefixes: What each translation begins with, if that is given, spaces at its end aside; a
+            blank one leaves it free.
         batch_tokens: Budget of a batch, in source tokens times beams, padding included.
         lines: Number of each sentence in the user's text, for the warning; None counts from 1.
         **generation: Arguments of `model.generate`; left out, the model's own settings rule.

@@ -75,6 +75,14 @@ def test_n_best_lines_stand_behind_their_scores(folder, files):
     assert expected[2:4] == ["0.0000\t"] * 2
 
 
+def test_a_script_that_the_vocabulary_lacks_is_told(folder, files, caplog):
+    write(files / "more", ["a b", "Я люблю кошек"])
+    assert run(folder, files / "in", "--output", files / "out") == 0
+    assert "bytes" not in caplog.text
+    assert run(folder, files / "more", "--output", files / "out") == 0
+    assert "% of the tokens are bytes" in caplog.text
+
+
 def test_prefixes_are_of_their_own_lines(folder, files):
     prefixes = ["", "x", "a b", "", "c", "", "b", "", "", "d e"]
     write(files / "prefixes", prefixes)

@@ -54,6 +54,44 @@ def test_an_unknown_target_language_is_told_once_with_the_tokenization(caplog):
     ]
 
 
+THAI, CHINESE, KOREAN = "ฉันรักแมวตัวน้อยของฉัน", "他们明天去北京。", "나는 고양이를 사랑한다."
+JAVANESE, ENGLISH = "ꦱꦏ꧀ꦥꦿꦪꦺꦴꦒꦤꦺ", "They go to 北京 tomorrow."
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "tokenize", "named"),
+    [
+        (THAI, "th", None, "char, flores200"),
+        (THAI, "tha_Thai", "intl", "char, flores200"),
+        ("Microsoft Windows แมว", "th", None, "char, flores200"),
+        (THAI, None, None, "text without spaces"),
+        (THAI, "th", "zh", "zh does not"),
+        (THAI, "km", None, "13a does not find words in km"),
+        (JAVANESE, "jv", None, "13a does not find words in jv"),
+        (CHINESE, "zh", "13a", "zh, char, flores200"),
+        (CHINESE, None, None, "text without spaces"),
+        (CHINESE, "ja", "zh", "ja-mecab, char"),
+        (KOREAN, "ko", "13a", "ko-mecab, char"),
+        (THAI, "th", "char", None),
+        (THAI, "th", "none", None),
+        (CHINESE, "zh", None, None),
+        (CHINESE, "yue-Hant", "zh", None),
+        (CHINESE, None, "zh", None),
+        (KOREAN, "ko", "char", None),
+        ("Aku seneng kucing.", "jv", None, None),
+        ("Tāmen míngtiān qù.", "zh-Latn", "intl", None),
+        (ENGLISH, "en", None, None),
+        ("123 !", "en", None, None),
+    ],
+)
+def test_a_tokenization_that_does_not_suit_the_language_is_told(
+    caplog, text, language, tokenize, named
+):
+    score_translations([text], [text], target_language=language, tokenize=tokenize)
+    assert len(caplog.messages) == (named is not None)
+    assert (named or "") in caplog.text
+
+
 def test_without_mecab_japanese_is_scored_by_characters_and_says_so(monkeypatch, caplog):
     monkeypatch.setattr(scoring.importlib.util, "find_spec", lambda name: None)
     scores = score_translations(["猫が好きです"], ["猫が大好きです"], target_language="ja")

@@ -170,6 +170,12 @@ def test_a_blank_prefix_leaves_the_translation_free(translator):
     assert translate(*translator, ["a b", "c"], prefixes=[" ", "\u3000\t"], **settings) == free
 
 
+def test_a_space_at_the_end_of_a_prefix_changes_nothing(translator):
+    settings = {"num_beams": 2, "extra_decode_length": 6}
+    plain = translate(*translator, ["a b", "c"], prefixes=["a b", "猫"], **settings)
+    assert translate(*translator, ["a b", "c"], prefixes=["a b ", "猫  "], **settings) == plain
+
+
 def test_an_over_long_prefix_is_told_by_its_own_line(translator, caplog):
     prefixes = ["", " ".join("abcdefgh" * 4)]
     translate(*translator, ["", "a"], prefixes=prefixes, lines=[7, 8])

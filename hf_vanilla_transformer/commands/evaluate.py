@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_vanilla_transformer.byte_share import warn_of_bytes
 from hf_vanilla_transformer.commands.evaluation_folder import (
     alone_in_output,
     check_output,
@@ -136,6 +137,7 @@ def run(options: argparse.Namespace) -> str | None:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
     device = options.device or str(accelerator.device)
     loaded = load_for_translation(model_name, dtype=options.dtype, device=device)
+    warn_of_bytes(loaded[1], test_set.sources)
     is_reported = is_main and bool(options.output)
     weights = weight_digests(Path(model_name)) if is_reported else {}
     with alone_in_output(options.output) if is_reported else nullcontext():

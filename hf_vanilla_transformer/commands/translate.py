@@ -12,6 +12,7 @@ from itertools import chain, islice, zip_longest
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_vanilla_transformer.byte_share import warn_of_bytes
 from hf_vanilla_transformer.commands.options import (
     Commands,
     add_model,
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
     opened = open_output(options.output, task, block_lines=block_lines, resume=options.resume)
     with closing(opened) as output:
         try:
-            _translate_windows(options, _translator(options, *loaded), output)
+            _translate_windows(options, _translator(options, *loaded), output, loaded[1])
         except KeyboardInterrupt:
             kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
             message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
@@ -135,6 +136,7 @@ def _translate_windows(
     options: argparse.Namespace,
     translate_window: Callable[..., tuple[list[str], list[str]]],
     output: LineOutput,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     """Translate what the output lacks, window by window."""
     settings = {"batch_tokens": options.batch_tokens, **search_settings(options)}
@@ -144,6 +146,8 @@ def _translate_windows(
         while window := list(islice(lines, WINDOW_LINES)):
             if not output.holds(window):
                 sources, prefixes = map(list, zip(*window, strict=True))
+                if not number:
+                    warn_of_bytes(tokenizer, sources)
                 settings["lines"] = range(number + 1, number + 1 + len(window))
                 if options.prefix:
                     settings["prefixes"] = prefixes

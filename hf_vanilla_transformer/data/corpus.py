@@ -20,6 +20,7 @@ from hf_vanilla_transformer.data.formats import (
     read_tsv,
 )
 from hf_vanilla_transformer.data.lines import OnRead, ignore, suffix_of
+from hf_vanilla_transformer.languages import main_language
 
 READERS = {
     ".tsv": read_tsv,
@@ -174,8 +175,8 @@ def _refuse_swapped(source: Path, target: Path, languages: Languages) -> None:
     """
     if None in languages:
         return
-    ends = tuple(_language_of(_ending(file)) for file in (source, target))
-    codes = tuple(map(_language_of, languages))
+    ends = tuple(main_language(_ending(file)) for file in (source, target))
+    codes = tuple(map(main_language, languages))
     if ends == codes[::-1] != codes:
         raise ValueError(
             f"{source} and {target}: the source is {languages[0]}, its file comes first; change "
@@ -186,11 +187,6 @@ def _refuse_swapped(source: Path, target: Path, languages: Languages) -> None:
 def _ending(file: Path) -> str:
     """Return the last part of a file's name, `.gz` and `.txt` aside."""
     return file.name.lower().removesuffix(".gz").removesuffix(".txt").rpartition(".")[2]
-
-
-def _language_of(code: str) -> str:
-    """Return a language's code without script and region."""
-    return code.lower().replace("_", "-").partition("-")[0]
 
 
 def _open_aligned(source: Path, target: Path) -> Corpus:

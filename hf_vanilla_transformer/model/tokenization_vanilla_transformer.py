@@ -4,7 +4,7 @@ import copy
 from os import PathLike
 from pathlib import Path
 
-from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers import AddedToken, BatchEncoding, PreTrainedTokenizerFast
 
 from .foreign_settings import check_tokenizer_settings
 from .generation_settings import check_search_settings  # noqa: F401
@@ -14,14 +14,17 @@ TARGET_FILE = "target_tokenizer.json"
 # In tokenizer_config.json: without the target's file, such a folder is not whole.
 SEPARATE = "separate_vocabularies"
 
+ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")
+
 Text = str | list[str] | list[list[str]]
 
 
 class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
-    """A fast tokenizer in which nothing that a user types is control.
+    """A fast tokenizer in which nothing that a user types is padding, a start or an end.
 
     All of the segmentation is in `tokenizer.json`; this class adds what that file cannot say:
-    the strings of special tokens ("</s>", "<pad>") are ordinary text, no token types are
+    the strings of its own special tokens ("</s>", "<pad>") are ordinary text, tokens that are
+    added as special ones (language tags) are found in text all the same, no token types are
     returned, and a saved folder carries this file, so that every supported version of
     transformers can load it, with `hf_vanilla_transformer` installed or with
     `trust_remote_code=True`.
@@ -101,10 +104,59 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         kwargs["split_special_tokens"] = True
         return super()._batch_encode_plus(*args, **kwargs)
 
-    def _decode(self, *args: object, use_source_tokenizer: bool = False, **kwargs: object) -> str:
-        if use_source_tokenizer or self.target_backend is None:
-            return super()._decode(*args, **kwargs)
-        return self.target._decode(*args, **kwargs)
+    def _decode(
+        self,
+        token_ids: int | list[int],
+        skip_special_tokens: bool = False,
+        *args: object,
+        use_source_tokenizer: bool = False,
+        **kwargs: object,
+    ) -> str:
+        if not use_source_tokenizer and self.target_backend is not None:
+            return self.target._decode(token_ids, skip_special_tokens, *args, **kwargs)
+        if skip_special_tokens:  # tokens that were added are special here, not to the backend
+            skipped = set(self.all_special_ids)
+            ids = [token_ids] if isinstance(token_ids, int) else token_ids
+            token_ids = [index for index in ids if index not in skipped]
+        return super()._decode(token_ids, skip_special_tokens, *args, **kwargs)
+
+    def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
+        """Add tokens, such that those of no role are found in text, special or not."""
+        roles = {getattr(self, role) for role in ROLES}
+        known = {token.content for token in self.added_tokens_decoder.values() if token.special}
+        new_tokens = [token for token in new_tokens if str(token) not in known]
+        others = [token for token in new_tokens if str(token) not in roles]
+        size = len(self)
+        super()._add_tokens([token for token in new_tokens if str(token) in roles], True)
+        super()._add_tokens([self._found_in_text(token) for token in others])
+        special = [token for token in others if special_tokens or getattr(token, "special", False)]
+        listed = self.all_special_tokens
+        if unlisted := [str(token) for token in special if str(token) not in listed]:
+            self.add_special_tokens({"additional_special_tokens": unlisted}, False)
+        return len(self) - size
+
+    def _found_in_text(self, token: str | AddedToken) -> AddedToken:
+        """Return a token that the backend, which splits what it calls special, looks for.
+
+        It is looked for in normalised text if it stands there as it is: where text is cut before
+        it is normalised, what follows the token would be taken for the start of a text.
+        """
+        normalizer, content = self.backend_tokenizer.normalizer, str(token)
+        normalized = normalizer is not None and normalizer.normalize_str(content) == content
+        flags = {} if isinstance(token, str) else token.__getstate__()
+        return AddedToken(
+            **{**flags, "content": content, "special": False, "normalized": normalized}
+        )
+
+    def _set_model_specific_special_tokens(
+        self, special_tokens: dict[str, str | AddedToken] | list[str | AddedToken]
+    ) -> None:
+        """Take the list that transformers 5 writes in place of version 4's dictionary, too."""
+        if isinstance(special_tokens, dict):
+            super()._set_model_specific_special_tokens(special_tokens)
+            return
+        self.extra_special_tokens = {}
+        self.additional_special_tokens = list(special_tokens)
 
     @classmethod
     def from_pretrained(

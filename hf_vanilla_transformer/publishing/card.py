@@ -14,9 +14,9 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from safetensors import safe_open
 from transformers import GenerationConfig
 
+from hf_vanilla_transformer.languages import language_metadata, named_language
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.figures import shown_count, shown_score
-from hf_vanilla_transformer.publishing.languages import language_metadata, named_language
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
 from hf_vanilla_transformer.publishing.library_push import is_librarys_template
 from hf_vanilla_transformer.publishing.report import (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from huggingface_hub import EvalResult
 
+from hf_vanilla_transformer.languages import are_different
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.figures import (
     DECIMALS,
@@ -17,7 +18,6 @@ from hf_vanilla_transformer.publishing.figures import (
     shown_score,
     shown_time,
 )
-from hf_vanilla_transformer.publishing.languages import are_different
 from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
 from hf_vanilla_transformer.publishing.weights import weight_digests
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments

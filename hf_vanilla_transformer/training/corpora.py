@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
+from hf_vanilla_transformer.byte_share import warn_of_bytes_in_pairs
 from hf_vanilla_transformer.data.cleaning import Cleaner
 from hf_vanilla_transformer.data.corpus import Corpus, open_corpora, sample_texts
 from hf_vanilla_transformer.data.encoding import Dropped, EncodedPairs, find_dropped
@@ -63,6 +64,7 @@ def prepare_training(
         limit: Longest side in tokens that the model takes.
         seed: Seed of the run.
     """
+    warn_of_bytes_in_pairs(tokenizer, corpora[0])
     training = TrainingData.prepare(
         corpora[0],
         tokenizer,

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from hf_vanilla_transformer import __version__
-from hf_vanilla_transformer.publishing.languages import language_metadata
+from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.training.arguments import (
     LIMITS,
     DataArguments,

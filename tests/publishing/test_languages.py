@@ -5,8 +5,8 @@ import json
 import pytest
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
+from hf_vanilla_transformer.languages import named_language
 from hf_vanilla_transformer.publishing.card import write_card
-from hf_vanilla_transformer.publishing.languages import named_language
 
 OTHER_NAMES = {"nn": "Norwegian Nynorsk", "my": "Burmese"}
 UNNAMED = {"jw", "haw", "yue"}

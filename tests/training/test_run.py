@@ -185,6 +185,14 @@ def test_a_wrong_number_of_weights_is_refused_before_anything_is_trained(runs, r
     assert not (runs.folder / "run" / "tokenizer").exists()
 
 
+def test_a_script_that_the_vocabulary_lacks_is_told_before_training(runs, run, caplog):
+    other = runs.folder / "other.tsv"
+    other.write_text("a b c\tЯ люблю кошек\nb c\tсобак\n", "utf-8")
+    run("run", max_steps=1, train=other)
+    told = [text for text in caplog.messages if "are bytes or unknown" in text]
+    assert [text.partition(" ")[0] for text in told] == ["target"]
+
+
 def test_pairs_that_changed_are_split_anew_on_resume_with_bpe_dropout(runs, run, caplog):
     run("run", max_steps=4, bpe_dropout=0.3)
     other = runs.folder / "other.tsv"

@@ -1,6 +1,10 @@
-"""Language codes as the Hub's metadata takes them, and as a reader does."""
+"""What is known of languages: codes, names, and which ones put no spaces between words."""
 
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 
 # ISO 639-1.
 LANGUAGES = """
@@ -32,6 +36,27 @@ wa Walloon, wo Wolof, xh Xhosa, yi Yiddish, yo Yoruba, za Zhuang, zh Chinese, zu
 NAMES = dict(one.split(maxsplit=1) for one in LANGUAGES.strip().split(","))
 # What is often written instead: codes of countries.
 MEANT = {"jp": "ja", "cn": "zh", "kr": "ko", "ua": "uk", "cz": "cs", "gr": "el", "dk": "da"}
+CHINESE = frozenset(("zh", "zho", "chi", "cmn", "yue", "wuu", "nan", "hak", "gan", "lzh"))
+JAPANESE = frozenset(("ja", "jpn"))
+KOREAN = frozenset(("ko", "kor"))
+# Thai, Khmer, Lao, Burmese, Tibetan, Dzongkha, Shan, Mon, Lü, Northern Thai.
+OTHER_UNSPACED = frozenset(
+    [
+        *("th", "tha", "km", "khm", "lo", "lao", "my", "mya", "bur", "bo", "bod", "tib"),
+        *("dz", "dzo", "shn", "mnw", "khb", "nod"),
+    ]
+)
+UNSPACED_SCRIPTS = frozenset(
+    [
+        *("hani", "hans", "hant", "jpan", "hira", "kana", "thai", "laoo", "khmr", "mymr"),
+        *("tibt", "java", "bali", "lana", "talu", "tale"),
+    ]
+)
+# How Unicode's names of their characters begin.
+UNSPACED_NAMES = (
+    *("CJK ", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "THAI ", "LAO ", "KHMER", "MYANMAR"),
+    *("TIBETAN", "JAVANESE", "BALINESE", "TAI THAM", "NEW TAI LUE", "TAI LE "),
+)
 # A language, perhaps with its script and its region: zh, zh-Hans, pt-BR, sr-Latn-RS, deu.
 TAG = re.compile(r"([a-z]{2,3})(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?", flags=re.IGNORECASE)
 
@@ -59,7 +84,7 @@ def named_language(code: str) -> str:
     Args:
         code: A language code, perhaps with a script and a region.
     """
-    name = NAMES.get(_first_part(code))
+    name = NAMES.get(main_language(code))
     return f"{name} (`{code}`)" if name else f"`{code}`"
 
 
@@ -70,13 +95,40 @@ def are_different(code: str | None, other: str | None) -> bool:
         code: A language code, perhaps with a script and a region; None if it is not known.
         other: Another one.
     """
-    languages = {_first_part(one) for one in (code, other) if one}
+    languages = {main_language(one) for one in (code, other) if one}
     return len(languages) == 2 and languages <= NAMES.keys()
 
 
-def _first_part(code: str) -> str:
-    """Return a code in lower case without script and region."""
-    return re.split("[-_]", code)[0].lower()
+def is_chinese_or_japanese(code: str | None) -> bool:
+    """Tell whether a language puts no spaces between sentences either, as Thai does."""
+    return main_language(code) in CHINESE | JAPANESE
+
+
+def puts_spaces(code: str | None) -> bool:
+    """Tell whether a language, where it is known, sets its words apart by spaces.
+
+    Args:
+        code: A language code, perhaps with a script, which then decides: jv-Java, zh-Latn.
+    """
+    parts = re.split("[-_]", (code or "").lower())
+    for script in parts[1:]:
+        if len(script) == 4 and script.isalpha():
+            return script not in UNSPACED_SCRIPTS
+    return parts[0] not in CHINESE | JAPANESE | OTHER_UNSPACED
+
+
+def reads_unspaced(texts: Iterable[str]) -> bool:
+    """Tell whether most letters belong to scripts that put no spaces between words."""
+    counts = Counter(chain.from_iterable(texts))
+    letters = {one: count for one, count in counts.items() if unicodedata.category(one)[0] in "LM"}
+    names = {one: unicodedata.name(one, "") for one in letters}
+    unspaced = sum(letters[one] for one in letters if names[one].startswith(UNSPACED_NAMES))
+    return 2 * unspaced > sum(letters.values())
+
+
+def main_language(code: str | None) -> str:
+    """Return the language of a code in lower case, without script and region."""
+    return re.split("[-_]", code or "")[0].lower()
 
 
 def _language(tag: str) -> str:
