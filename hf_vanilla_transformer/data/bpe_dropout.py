@@ -1,16 +1,14 @@
 """Tokenise training pairs anew for each pass, with BPE-dropout (Provilkov et al. 2020).
 
-The library that tokenises draws its random numbers where no seed reaches: it splits words into
-their smallest symbols here, and `MergeDropout` merges them.
+The library that tokenises has this, too, and draws its random numbers where no seed reaches. Here
+it finds the words, and `MergeDropout` splits them.
 """
 
-import copy
 import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +24,7 @@ from hf_vanilla_transformer.data.encoding import (
     make_table,
 )
 from hf_vanilla_transformer.data.formats import Row
-from hf_vanilla_transformer.data.merge_dropout import MergeDropout, merges_of
+from hf_vanilla_transformer.data.merge_dropout import MergeDropout, Merges, merges_of
 from hf_vanilla_transformer.data.token_cache import (
     TokenisingProgress,
     backends,
@@ -69,8 +67,8 @@ class BpeDropout:
         max_length: int,
     ) -> None:
         self._corpora, self._pairs = corpora, pairs
-        self._tokenizer = spell_out(tokenizer)
-        self._sides = [MergeDropout(merges_of(side), probability) for side in backends(tokenizer)]
+        self._tokenizer = tokenizer
+        self._sides = [MergeDropout(one, probability) for one in _merges(tokenizer)]
         self._seed, self._folder, self._max_length = seed, folder, max_length
         content = [tokenizer_content(tokenizer), probability, seed, max_length]
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
@@ -140,7 +138,7 @@ class BpeDropout:
             self._tokenizer(text_target=list(targets), **plain),
         ]
         sides = [
-            _merge(side.encodings, merging, generator)
+            _split_anew(side.encodings, merging, generator)
             for side, merging in zip(encoded, (self._sides[0], self._sides[-1]), strict=True)
         ]
         lengths = np.array([list(map(len, side)) for side in sides]).max(axis=0)
@@ -151,30 +149,27 @@ class BpeDropout:
         return sides
 
 
-def spell_out(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Return a copy of a tokenizer that makes no merge: it leaves out each of them.
+def _merges(tokenizer: PreTrainedTokenizerBase) -> list[Merges]:
+    """Return the merges of both sides, once if they share them.
 
     Raises:
         ValueError: The tokenizer has no merges.
     """
-    spelling = copy.deepcopy(tokenizer)
-    sides = backends(spelling)
+    sides = backends(tokenizer)
     if not sides or not all(isinstance(side.model, models.BPE) for side in sides):
         kinds = {type(side.model).__name__ for side in sides} or {type(tokenizer).__name__}
         raise ValueError(f"bpe_dropout needs a BPE of tokenizers, and this is {', '.join(kinds)}")
-    for side in sides:
-        side.model.dropout = 1.0
-    return spelling
+    return [merges_of(side) for side in sides]
 
 
-def _merge(
+def _split_anew(
     texts: Sequence[Encoding], merging: MergeDropout, generator: np.random.Generator
 ) -> list[Sequence[int]]:
-    """Return the ids of texts whose words are split into symbols."""
+    """Return the ids of texts with their words split at random."""
     words, counts = [], []
     for text in texts:
-        parts = groupby(zip(text.word_ids, text.ids, strict=True), key=itemgetter(0))
-        own = [tuple(symbol for _, symbol in part) for _, part in parts]
+        ids = iter(text.ids)
+        own = [tuple(islice(ids, len(list(word)))) for _, word in groupby(text.word_ids)]
         words += own
         counts.append(len(own))
     merged = iter(merging.sample(words, generator))

@@ -41,13 +41,16 @@ class MergeDropout:
 
     def __init__(self, merges: Merges, probability: float) -> None:
         self._merges, self._probability = merges, probability
+        self._parts = {merged: pair for pair, (_, merged) in merges.items() if merged not in pair}
         self._forget()
 
     def sample(self, words: Sequence[Word], generator: np.random.Generator) -> list[Word]:
-        """Return the ids of words that are given as the ids of their smallest symbols."""
+        """Return the ids of words that are given as the BPE splits them."""
         if self._symbols > MOST_SYMBOLS:
             self._forget()
-        nodes = np.array([self._node(word, 0) for word in words], dtype=np.int64)
+        for word in set(words) - self._starts.keys():
+            self._starts[word] = self._node(self._spell(word), 0)
+        nodes = np.array([self._starts[word] for word in words], dtype=np.int64)
         walking = np.flatnonzero(self._is_open[nodes])
         while len(walking):
             left_out = generator.random(len(walking)) < self._probability
@@ -62,6 +65,7 @@ class MergeDropout:
         open where another merge follows; then two nodes come after it, once these are made: [0]
         where the merge is made, [1] where it is left out.
         """
+        self._starts: dict[Word, int] = {}
         self._numbers: dict[tuple[Word, int], int] = {}
         self._words: list[Word] = []
         self._skipped: list[int] = []
@@ -69,6 +73,17 @@ class MergeDropout:
         self._symbols = 0
         self._is_open = np.zeros(FIRST_NODES, dtype=bool)
         self._after = np.full((FIRST_NODES, 2), -1, dtype=np.int64)
+
+    def _spell(self, word: Word) -> Word:
+        """Return the smallest symbols of a word."""
+        symbols, rest = [], list(reversed(word))
+        while rest:
+            symbol = rest.pop()
+            if symbol in self._parts:
+                rest += reversed(self._parts[symbol])
+            else:
+                symbols.append(symbol)
+        return tuple(symbols)
 
     def _node(self, word: Word, skipped: int) -> int:
         """Return the number of a node, made if there is none."""
