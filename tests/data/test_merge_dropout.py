@@ -65,10 +65,10 @@ def test_segmentations_are_as_frequent_as_the_paper_has_them(word, probability):
         assert abs(counts[result] / times - share) < 5 * (share * (1 - share) / times) ** 0.5 + 1e-9
 
 
-@pytest.mark.parametrize("word", ["".join(one) for one in product(LETTERS, repeat=4)])
-def test_without_dropout_words_are_split_as_the_library_splits_them(word):
-    assert split(word, 0.0, times=1) == [tuple(BPE.encode(word).tokens)]
-    assert split(word, 1.0, times=1) == [tuple(word)]
+def test_without_dropout_words_are_split_as_the_library_splits_them():
+    for word in map("".join, product(LETTERS, repeat=4)):
+        assert split(word, 0.0, times=1) == [tuple(BPE.encode(word).tokens)]
+        assert split(word, 1.0, times=1) == [tuple(word)]
 
 
 def test_what_is_remembered_changes_no_segmentation(monkeypatch):
