@@ -103,7 +103,8 @@ def _add_train(commands: Commands) -> None:
         metavar="F.yaml",
         help="file with options, as a run writes them to config.yaml; typed ones win over it",
     )
-    command.set_defaults(run=_train, batch_tokens=None, warmup_steps=None, schedule=None)
+    by_preset = dict.fromkeys(("batch_tokens", "warmup_steps", "warmup_share", "schedule"))
+    command.set_defaults(run=_train, **by_preset)
 
 
 def _add_average(commands: Commands) -> None:
@@ -138,7 +139,12 @@ def _train(options: argparse.Namespace) -> None:
         for found in preview_cleaning(run, data):
             print(found if isinstance(found, str) else "\t".join(map(_in_one_line, found)))
         return
-    run_training(run, data, LoopArguments.with_preset(preset_of(run), loop))
+    report = run_training(run, data, LoopArguments.with_preset(preset_of(run), loop))
+    if report["training"]["stopped_by"] == "interrupt":
+        raise KeyboardInterrupt(
+            f"interrupted after step {report['training']['steps']}; the same command with "
+            "--resume goes on"
+        )
 
 
 def _average(options: argparse.Namespace) -> None:

@@ -33,8 +33,15 @@ need() {
 
 # Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
 train() {
-  "$here/launch.sh" "$@" --output "$run" --resume
-  if grep -q '"stopped_by": "interrupt"' "$run/report.json"; then interrupted; fi
+  local status=0 begun
+  begun=$(mktemp)
+  "$here/launch.sh" "$@" --output "$run" --resume || status=$?
+  # With several processes their launcher has the last word, and a status of its own.
+  if [ $status != 0 ] && [ "$run/report.json" -nt "$begun" ] \
+    && grep -q '"stopped_by": "interrupt"' "$run/report.json"; then status=130; fi
+  rm "$begun"
+  [ $status != 130 ] || interrupted
+  return $status
 }
 
 # Whether a file was made from the model as it is now.

@@ -1,20 +1,19 @@
 """Tokenise training pairs anew for each pass, with BPE-dropout (Provilkov et al. 2020).
 
-The library that tokenises draws its random numbers where no seed reaches, so the ids of a pass
-are written down: a resumed run reads what the interrupted one has trained on.
+The library that tokenises has this, too, and draws its random numbers where no seed reaches. Here
+it finds the words, and `MergeDropout` splits them.
 """
 
-import copy
 import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tokenizers import models
+from tokenizers import Encoding, models
 from transformers import PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.data.cleaning import digest_rows
@@ -22,10 +21,10 @@ from hf_vanilla_transformer.data.corpus import Corpus
 from hf_vanilla_transformer.data.encoding import (
     BLOCK_PAIRS,
     EncodedPairs,
-    encode_texts,
     make_table,
 )
 from hf_vanilla_transformer.data.formats import Row
+from hf_vanilla_transformer.data.merge_dropout import MergeDropout, Merges, merges_of
 from hf_vanilla_transformer.data.token_cache import (
     TokenisingProgress,
     backends,
@@ -36,16 +35,24 @@ from hf_vanilla_transformer.data.token_cache import (
     write_pairs,
 )
 
+STREAM = 1
+"""Sets the random numbers apart from those that draw the pairs of a pass."""
+
 
 class BpeDropout:
     """The same pairs pass by pass, their words split at random.
 
     Args:
         corpora: Where `pairs` come from.
-        tokenizer: What `with_dropout` returned for their tokenizer.
+        tokenizer: Their tokenizer, which stays as it is.
         pairs: The pairs as the tokenizer itself splits them.
+        probability: How likely a merge is left out, above 0 and below 1.
+        seed: Seed of the run.
         folder: Folder of the run for the ids of its passes; its processes must share it.
         max_length: Tokens of a side, EOS included, beyond which a pair is taken from `pairs`.
+
+    Raises:
+        ValueError: The tokenizer has no merges.
     """
 
     def __init__(
@@ -54,20 +61,24 @@ class BpeDropout:
         tokenizer: PreTrainedTokenizerBase,
         pairs: EncodedPairs,
         *,
+        probability: float,
+        seed: int,
         folder: Path,
         max_length: int,
     ) -> None:
-        self._corpora, self._tokenizer, self._pairs = corpora, tokenizer, pairs
-        self._folder, self._max_length = folder, max_length
-        content = json.dumps([tokenizer_content(tokenizer), max_length], sort_keys=True)
-        digest = hashlib.sha256(content.encode())
+        self._corpora, self._pairs = corpora, pairs
+        self._tokenizer = tokenizer
+        self._sides = [MergeDropout(one, probability) for one in _merges(tokenizer)]
+        self._seed, self._folder, self._max_length = seed, folder, max_length
+        content = [tokenizer_content(tokenizer), probability, seed, max_length]
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
         digest.update(np.ascontiguousarray(pairs.digests))
         self._key = digest.hexdigest()[:16]
 
     def epoch(self, number: int) -> EncodedPairs:
         """Return the pairs of a pass, written down when it is first asked for.
 
-        What was written for other pairs, another tokenizer or another probability has another name.
+        What was written for other pairs, another tokenizer, probability or seed has another name.
 
         Raises:
             ValueError: A corpus is not what it was when its pairs were cleaned.
@@ -76,7 +87,7 @@ class BpeDropout:
         with locked(folder):
             if not folder.is_dir():
                 schema, places = id_schema(self._tokenizer), self._pairs.places
-                tables = self._tables(schema, f"pass {number}, with BPE-dropout")
+                tables = self._tables(schema, number)
                 write_pairs(folder, tables, schema, places=places, counts={})
         return open_pairs(folder)
 
@@ -90,9 +101,10 @@ class BpeDropout:
             else:  # its lock
                 path.unlink(missing_ok=True)
 
-    def _tables(self, schema: pa.Schema, name: str) -> Iterator[pa.Table]:
-        """Yield all pairs again, in the order of `pairs`."""
-        progress = TokenisingProgress(name, self._corpora)
+    def _tables(self, schema: pa.Schema, number: int) -> Iterator[pa.Table]:
+        """Yield all pairs again, in the order of `pairs`, for a pass."""
+        progress = TokenisingProgress(f"pass {number}, with BPE-dropout", self._corpora)
+        generator = np.random.default_rng([self._seed, number, STREAM])
         start, digests = 0, self._pairs.digests
         for place, (corpus, size) in enumerate(zip(self._corpora, self._pairs.sizes, strict=True)):
             lines = self._pairs.lines[start : start + size]
@@ -101,7 +113,7 @@ class BpeDropout:
                 indices = np.arange(start, start + len(block))
                 if (digest_rows(block) != digests[indices]).any():
                     raise ValueError(f"{corpus.place}: the corpus was changed during the run")
-                sources, targets = self._encode(block, indices)
+                sources, targets = self._encode(block, indices, generator)
                 yield make_table(
                     sources,
                     targets,
@@ -116,10 +128,19 @@ class BpeDropout:
                 raise ValueError(f"{corpus.place} {lines[0]} is no longer there")
 
     def _encode(
-        self, block: list[Row], indices: np.ndarray
-    ) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
+        self, block: list[Row], indices: np.ndarray, generator: np.random.Generator
+    ) -> list[list[Sequence[int]]]:
         """Return the ids of both sides; where a side became too long, those without dropout."""
-        sides = encode_texts([row[1:] for row in block], self._tokenizer)
+        _, sources, targets = zip(*block, strict=True)
+        plain = {"return_attention_mask": False, "truncation": False, "verbose": False}
+        encoded = [
+            self._tokenizer(list(sources), **plain),
+            self._tokenizer(text_target=list(targets), **plain),
+        ]
+        sides = [
+            _split_anew(side.encodings, merging, generator)
+            for side, merging in zip(encoded, (self._sides[0], self._sides[-1]), strict=True)
+        ]
         lengths = np.array([list(map(len, side)) for side in sides]).max(axis=0)
         too_long = np.flatnonzero(lengths > self._max_length)
         for side, known in zip(sides, self._pairs.fetch(indices[too_long]), strict=True):
@@ -128,20 +149,31 @@ class BpeDropout:
         return sides
 
 
-def with_dropout(tokenizer: PreTrainedTokenizerBase, probability: float) -> PreTrainedTokenizerBase:
-    """Return a copy of a tokenizer that leaves out each merge with a probability.
+def _merges(tokenizer: PreTrainedTokenizerBase) -> list[Merges]:
+    """Return the merges of both sides, once if they share them.
 
     Raises:
         ValueError: The tokenizer has no merges.
     """
-    dropping = copy.deepcopy(tokenizer)
-    sides = backends(dropping)
+    sides = backends(tokenizer)
     if not sides or not all(isinstance(side.model, models.BPE) for side in sides):
         kinds = {type(side.model).__name__ for side in sides} or {type(tokenizer).__name__}
         raise ValueError(f"bpe_dropout needs a BPE of tokenizers, and this is {', '.join(kinds)}")
-    for side in sides:
-        side.model.dropout = probability
-    return dropping
+    return [merges_of(side) for side in sides]
+
+
+def _split_anew(
+    texts: Sequence[Encoding], merging: MergeDropout, generator: np.random.Generator
+) -> list[Sequence[int]]:
+    """Return the ids of texts with their words split at random."""
+    words, counts = [], []
+    for text in texts:
+        ids = iter(text.ids)
+        own = [tuple(islice(ids, len(list(word)))) for _, word in groupby(text.word_ids)]
+        words += own
+        counts.append(len(own))
+    merged = iter(merging.sample(words, generator))
+    return [list(chain.from_iterable(islice(merged, count))) for count in counts]
 
 
 def _rows_at(lines: np.ndarray, rows: Iterator[Row]) -> Iterator[Row]:

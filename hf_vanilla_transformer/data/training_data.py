@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.data.bpe_dropout import BpeDropout, with_dropout
+from hf_vanilla_transformer.data.bpe_dropout import BpeDropout
 from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.corpus import Corpus
 from hf_vanilla_transformer.data.encoding import EncodedPairs
@@ -84,14 +84,19 @@ class TrainingData:
                 leave out, or there are more or fewer weights than corpora.
         """
         check_weights(options.weights, corpora)
-        dropping = with_dropout(tokenizer, options.bpe_dropout) if options.bpe_dropout else None
         pairs = prepare_pairs(corpora, tokenizer, cleaning, name="training", cache=cache)
-        if dropping is None:
+        if not options.bpe_dropout:
             return cls(pairs, options)
-        limit = cleaning.max_length
-        return cls(
-            pairs, options, BpeDropout(corpora, dropping, pairs, folder=passes, max_length=limit)
+        dropout = BpeDropout(
+            corpora,
+            tokenizer,
+            pairs,
+            probability=options.bpe_dropout,
+            seed=options.seed,
+            folder=passes,
+            max_length=cleaning.max_length,
         )
+        return cls(pairs, options, dropout)
 
     def epoch(self, number: int) -> EncodedPairs:
         """Return the pairs of a pass, from 0; all processes may call it at once."""

@@ -12,6 +12,8 @@ from hf_vanilla_transformer.training.options import option, required, spelt
 from hf_vanilla_transformer.training.schedule import Shape
 
 MOST_ENTRIES, MOST_PARTS = 10_000_000, 1024
+WARMUP_SHARE = 0.1
+"""What a warm-up that nobody asked for may take of a run."""
 LIMITS = ("max_steps", "epochs", "max_minutes")
 FINE_TUNING = {"batch_tokens": 4096, "warmup_steps": 100, "learning_rate": 2e-4, "epochs": 3}
 POSITIVE = (
@@ -24,6 +26,7 @@ RULES: dict[str, tuple[str, Callable[[float], bool]]] = {
     "clip_norm": ("positive, or 0 to switch it off", lambda value: 0 <= value < math.inf),
     "spike_ratio": ("more than 1 and finite", lambda value: 1 < value < math.inf),
     "valid_beams": ("positive, or 0 for the loss alone", lambda value: value >= 0),
+    "warmup_share": ("above 0 and at most 1", lambda value: 0 < value <= 1),
     "seed": ("a whole number from 0 to 2^32 - 1", lambda value: 0 <= value < 2**32),
 }
 
@@ -221,6 +224,11 @@ class LoopArguments:
         "Updates during which the learning rate rises. Left out: the preset's number. Fewer let "
         "the paper's rate rise higher: set --learning-rate too.",
     )
+    warmup_share: float = option(
+        1.0,
+        "Share of the run after which the learning rate rises no more, by the nearest of its "
+        f"limits. Left out: {WARMUP_SHARE}, or 1 (no such end) with --warmup-steps.",
+    )
     learning_rate: float | None = option(
         None,
         "Highest learning rate. Left out: the preset's number, or the paper's, (d_model * "
@@ -296,4 +304,6 @@ class LoopArguments:
             numbers = dict(preset.training)
         if given.keys() & set(LIMITS):
             numbers = {name: number for name, number in numbers.items() if name not in LIMITS}
+        if "warmup_steps" not in given:
+            numbers["warmup_share"] = WARMUP_SHARE
         return cls(**numbers | given)

@@ -1,5 +1,6 @@
 """Save model folders atomically, keep the last ones and the best, and average their weights."""
 
+import logging
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hf_vanilla_transformer.writing import write_folder
+
+logger = logging.getLogger(__name__)
 
 NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 STEP_FOLDER = re.compile(r"step-(\d+)")
@@ -58,18 +61,24 @@ def save_checkpoint(
 def remove_checkpoint(folder: Path) -> None:
     """Delete a checkpoint so that a kill leaves none with half of its files."""
     hidden = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(hidden, ignore_errors=True)
+    _remove(hidden)
     folder.rename(hidden)
-    shutil.rmtree(hidden)
+    _remove(hidden)
 
 
 def remove_leftovers(root: str | Path) -> None:
     """Delete what a killed run was about to write or to delete."""
-    for path in Path(root).glob(".step-*"):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    for pattern in (".step-*", ".best.*"):
+        for path in Path(root).glob(pattern):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder or a file; of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def list_checkpoints(root: str | Path) -> list[Path]:
@@ -149,11 +158,22 @@ def _naming_damage(place: str | Path) -> Iterator[None]:
 
 
 def _point_at(link: Path, name: str) -> None:
-    """Let a symbolic link point at a sibling."""
-    unfinished = link.with_name(f".{link.name}.new")
-    unfinished.unlink(missing_ok=True)
-    unfinished.symlink_to(name)
+    """Let a symbolic link point at a sibling, also where a copy has made a folder of the link.
+
+    Some network drives have no links; a line says so.
+    """
+    unfinished, replaced = (link.with_name(f".{link.name}.{end}") for end in ("new", "old"))
+    _remove(unfinished)
+    try:
+        unfinished.symlink_to(name)
+    except OSError as error:
+        logger.warning("%s: the drive has no links (%s); the best is %s", link, error, name)
+        return
+    if link.is_dir() and not link.is_symlink():
+        _remove(replaced)
+        link.rename(replaced)
     unfinished.replace(link)
+    _remove(replaced)
 
 
 def _flush_files(folder: Path) -> None:

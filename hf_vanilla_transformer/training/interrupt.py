@@ -1,23 +1,31 @@
 """Let Ctrl-C, or a scheduler's SIGTERM, end a run in good order."""
 
+import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SAME_REQUEST_SECONDS = 1.0
+TOLD = (
+    "interrupted: what is at work is finished, then a checkpoint is saved and validated; "
+    "another Ctrl-C ends at once, and --resume goes on from the last checkpoint\n"
+)
 
 
 @contextmanager
-def finish_on_signal() -> Iterator[threading.Event]:
+def finish_on_signal(tell: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
     """Yield an event that the first SIGINT or SIGTERM sets; a later one acts as it did before.
 
     Launchers of several processes pass on a Ctrl-C that the terminal has already sent to all, so
     what follows within a second belongs to the first, and the block does not end before. Outside
     the main thread, where Python allows no handler, the event stays unset.
+
+    Args:
+        tell: Is called at once by the first.
     """
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -31,6 +39,7 @@ def finish_on_signal() -> Iterator[threading.Event]:
         if not requested.is_set():
             requested.set()
             first = time.monotonic()
+            tell()
         elif time.monotonic() - first > SAME_REQUEST_SECONDS:
             signal.signal(number, previous[number])
             signal.raise_signal(number)
@@ -44,3 +53,9 @@ def finish_on_signal() -> Iterator[threading.Event]:
             time.sleep(max(0.0, first + SAME_REQUEST_SECONDS - time.monotonic()))
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def tell_of_interrupt() -> None:
+    """Say what comes, not by `sys.stderr`: the signal may have met it at work."""
+    with suppress(OSError):
+        os.write(2, (("\n" if os.isatty(2) else "") + TOLD).encode())

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from hf_vanilla_transformer.model.compat import recompute_activations
 from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.interrupt import finish_on_signal
+from hf_vanilla_transformer.training.interrupt import finish_on_signal, tell_of_interrupt
 from hf_vanilla_transformer.training.loss_watch import LossWatch, name_worst_pairs
 from hf_vanilla_transformer.training.progress import Progress, perplexity
 from hf_vanilla_transformer.training.run_state import (
@@ -110,7 +110,9 @@ class _Loop:
         peak = arguments.learning_rate or paper_peak(
             d_model=model.config.d_model, warmup_steps=arguments.warmup_steps
         )
-        self.schedule = Schedule(arguments.schedule, peak, arguments.warmup_steps)
+        self.schedule = Schedule(
+            arguments.schedule, peak, arguments.warmup_steps, arguments.warmup_share
+        )
         if arguments.gradient_checkpointing:
             recompute_activations(model)
         optimizer = torch.optim.Adam(model.parameters(), lr=peak, fused=True, **ADAM)
@@ -157,7 +159,7 @@ class _Loop:
         updates = plan_updates(
             pairs_of, self.arguments, self.accelerator, collate=self.collate, state=state
         )
-        with finish_on_signal() as interrupted:
+        with finish_on_signal(self._tell_of_interrupt) as interrupted:
             for update in updates:
                 is_interrupted = self._update(update, interrupted)
                 state.epoch, state.batch = update.next_epoch, update.next_batch
@@ -173,6 +175,10 @@ class _Loop:
                     if limit := limit_reached(state, self.arguments):
                         return limit
         return "epochs"
+
+    def _tell_of_interrupt(self) -> None:
+        if self.accelerator.is_main_process:
+            tell_of_interrupt()
 
     def _update(self, update: Update, interrupted: Event) -> bool:
         """Change the weights once; return whether to stop for a signal."""

@@ -34,8 +34,14 @@ from hf_vanilla_transformer.training.start import LOGS, TOKENIZER
 logger = logging.getLogger(__name__)
 
 REPORT, OPTIONS, LOCK = "report.json", "config.yaml", ".lock"
-# A run that ended before its first checkpoint leaves these, which the next one replaces.
-WRITTEN_BEFORE_TRAINING = {TOKENIZER, LOGS, OPTIONS, PASSES, LOCK}
+# A run that ended before its first checkpoint leaves these, which the next one replaces. Its
+# options are written first: by them its folder is known.
+WRITTEN_FIRST = {LOCK, f".{OPTIONS}.new"}
+WRITTEN_BEFORE_TRAINING = {
+    *WRITTEN_FIRST,
+    *(OPTIONS, LOGS, PASSES),
+    *(TOKENIZER, f".{TOKENIZER}.new", f".{TOKENIZER}.old"),
+}
 MODEL_OPTIONS = (
     "preset",
     "architecture",
@@ -82,8 +88,10 @@ def _refuse_other_content(output: Path, run: RunArguments) -> None:
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file; name a new folder with --output")
     names = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    expected = WRITTEN_BEFORE_TRAINING if is_written_option_file(output / OPTIONS) else {LOCK}
-    if names <= expected:
+    is_begun = is_written_option_file(output / OPTIONS)
+    if is_begun and not list_checkpoints(output / CHECKPOINTS):
+        names.discard(CHECKPOINTS)
+    if names <= (WRITTEN_BEFORE_TRAINING if is_begun else WRITTEN_FIRST):
         return
     if not run.resume:
         raise ValueError(
@@ -112,7 +120,7 @@ def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | No
 
 def _claim(run: RunArguments) -> SavedState | None:
     output = Path(run.output)
-    saved = _last_checkpoint(output / CHECKPOINTS) if run.resume else None
+    saved = _last_checkpoint(output / CHECKPOINTS)
     if saved is None and (output / MODEL).exists():
         raise ValueError(f"{output} holds a model but no checkpoint to go on from")
     if saved is None and run.resume and (output / OPTIONS).exists():

@@ -91,12 +91,14 @@ def _run_alone(
         accelerator.end_training()
         return report
     options = _resolved(run, data, loop)
+    if saved is None and accelerator.is_main_process:  # before all else: see `resume`
+        write_option_file(output / OPTIONS, options)
     with fast_cpu_products():
         training = _prepare(run, data, options, saved, accelerator)
         if saved is not None:
             compare_facts(saved, training.facts)
-        if accelerator.is_main_process:
-            write_option_file(output / OPTIONS, options)
+            if accelerator.is_main_process:
+                write_option_file(output / OPTIONS, options)
         accelerator.init_trackers("hf_vanilla_transformer", tracked_options(options))
         report = _train_and_report(training, loop, accelerator)
     if accelerator.is_main_process:
@@ -220,9 +222,9 @@ def _tell_of_beginning(model: PreTrainedModel, loop: LoopArguments) -> None:
 
 
 def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) -> None:
-    """Say where the model is, how to go on with what was interrupted, and what looks wrong."""
+    """Say where the model is, and what looks wrong."""
     steps = trained["steps"]
-    if steps < loop.warmup_steps:
+    if loop.warmup_share == 1 and steps < loop.warmup_steps:
         peak = "" if loop.learning_rate else " and set --learning-rate, whose peak would rise"
         logger.warning(
             "stopped at step %d of %d warm-up steps: the model has learned little; give it more "
@@ -230,5 +232,3 @@ def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) 
             steps, loop.warmup_steps, peak,
         )  # fmt: skip
     logger.info("saved %s/model, described in %s/report.json", output, output)
-    if trained["stopped_by"] == "interrupt":
-        logger.info("interrupted after step %d; the same command with --resume goes on", steps)

@@ -10,7 +10,8 @@ Shape = Literal["inverse-sqrt", "linear"]
 class Schedule:
     """How the learning rate goes.
 
-    It grows linearly to `peak` at `warmup_steps`. From there it falls as 1/sqrt(step)
+    It grows linearly to `peak` at `warmup_steps`, or where `warmup_share` of the run is over if
+    that comes first; 1 leaves the length of the run aside. From there it falls as 1/sqrt(step)
     ("inverse-sqrt"): with `paper_peak` this is Vaswani et al. 2017, §5.3, eq. 3,
     d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). Or it follows the straight line from
     `peak` at the beginning of the run to 0 at its end ("linear").
@@ -19,6 +20,7 @@ class Schedule:
     shape: Shape
     peak: float
     warmup_steps: int
+    warmup_share: float = 1.0
 
     def rate(self, step: int, *, done: float) -> float:
         """Return the rate of an update.
@@ -27,11 +29,15 @@ class Schedule:
             step: Its number, counted from 1.
             done: How much of the run is over before it, from 0 to 1.
         """
-        falling = 1 - done if self.shape == "linear" else (self.warmup_steps / step) ** 0.5
-        return self.peak * min(step / self.warmup_steps, falling)
+        risen = step / self.warmup_steps  # 1 is the end of the warm-up
+        if self.warmup_share < 1:
+            risen = max(risen, done / self.warmup_share)
+        return self.peak * min(risen, 1 - done if self.shape == "linear" else risen**-0.5)
 
     def __str__(self) -> str:
         peak, warmup = f"{self.peak:.2e}", f"for {self.warmup_steps} steps"
+        if self.warmup_share < 1:
+            warmup += f" (the warm-up, at most {self.warmup_share:.0%} of the run)"
         if self.shape == "linear":
             return (
                 f"learning rate: rises {warmup} or until it meets the straight line from {peak} at "
@@ -41,7 +47,7 @@ class Schedule:
 
     def shortfall(self, steps: float) -> str | None:
         """Say what is wrong with a run of so many steps, if it ends within the warm-up."""
-        if steps >= self.warmup_steps:
+        if self.warmup_share < 1 or steps >= self.warmup_steps:
             return None
         return (
             f"training will end at step {steps:.0f} of {self.warmup_steps} warm-up steps, when the "

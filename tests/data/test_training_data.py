@@ -95,6 +95,18 @@ def test_bpe_dropout_splits_anew_each_pass_and_changes_no_text(prepare, tokenize
     assert [passes[0].origin(n) for n in range(50)] == [plain.origin(n) for n in range(50)]
 
 
+def test_bpe_dropout_is_drawn_from_the_seed_and_the_pass(corpora, tokenizer, tmp_path):
+    def drawn(folder, number, seed=1):
+        options = PassOptions(seed=seed, bpe_dropout=0.5)
+        data = TrainingData.prepare(corpora, tokenizer, RULES, options, passes=tmp_path / folder)
+        return [[ids.tolist() for ids in side] for side in data.epoch(number).fetch(range(50))]
+
+    first = [drawn("first", number) for number in range(2)]
+    assert [drawn("second", number) for number in (1, 0)] == first[::-1]
+    assert first[0] != first[1]
+    assert drawn("first", 0, seed=2) != first[0]
+
+
 def test_bpe_dropout_leaves_no_trace_in_the_tokenizer(prepare, tokenizer):
     before = tokenizer.backend_tokenizer.to_str()
     prepare(bpe_dropout=0.5).epoch(0)

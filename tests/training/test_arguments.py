@@ -35,6 +35,18 @@ def test_no_number_of_the_loop_is_infinite(name):
         LoopArguments(**{"max_steps": 1, name: math.inf})
 
 
+def test_a_warm_up_that_nobody_asked_for_follows_the_length_of_the_run():
+    asked = {"max_steps": 9, "warmup_steps": 800}
+    for preset in (PRESETS["tiny"], None):
+        assert LoopArguments.with_preset(preset, {"max_steps": 9}).warmup_share == 0.1
+        assert LoopArguments.with_preset(preset, asked).warmup_share == 1
+        both = LoopArguments.with_preset(preset, asked | {"warmup_share": 0.3})
+        assert (both.warmup_steps, both.warmup_share) == (800, 0.3)
+    for value in (0.0, 1.5):
+        with pytest.raises(ValueError, match=f"warmup_share={value} must be above 0 and at most"):
+            LoopArguments(max_steps=1, warmup_share=value)
+
+
 @pytest.mark.parametrize("options", [{"max_ratio": math.inf}, {"weights": [math.inf]}])
 def test_no_number_for_the_pairs_is_infinite(options):
     with pytest.raises(ValueError, match="inf must be"):

@@ -1,4 +1,5 @@
 import errno
+import shutil
 
 import pytest
 import torch
@@ -59,6 +60,34 @@ def test_the_best_checkpoint_outlives_the_last_ones(tmp_path):
     save_checkpoint(write, tmp_path, step=6, keep=2, best=6)
     assert [path.name for path in list_checkpoints(tmp_path)] == ["step-00000005", "step-00000006"]
     assert (tmp_path / "best").resolve() == tmp_path / "step-00000006"
+
+
+def test_a_copy_whose_links_are_folders_and_whose_folders_are_links_goes_on(tmp_path):
+    def write(folder):
+        (folder / "f").write_text(folder.name)
+
+    root, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"
+    for step in (1, 2):
+        save_checkpoint(write, root, step=step, keep=2, best=1)
+    (root / "best").unlink()
+    shutil.copytree(root / "step-00000001", root / "best")
+    (root / "step-00000001").rename(elsewhere)
+    (root / "step-00000001").symlink_to(elsewhere)
+    save_checkpoint(write, root, step=3, keep=2, best=3)
+    assert {path.name for path in root.iterdir()} == {"step-00000002", "step-00000003", "best"}
+    assert (root / "best").resolve() == root / "step-00000003"
+    assert (elsewhere / "f").is_file(), "of a link the link alone is deleted"
+
+
+def test_a_drive_without_links_is_told_and_keeps_its_checkpoints(tmp_path, monkeypatch, caplog):
+    def refused(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(checkpoints.Path, "symlink_to", refused)
+    folder = save_checkpoint(lambda folder: None, tmp_path, step=1, keep=2, best=1)
+    assert list(tmp_path.iterdir()) == [folder]
+    assert "the drive has no links" in caplog.text
+    assert "the best is step-00000001" in caplog.text
 
 
 def test_a_disk_that_is_full_is_told_with_what_is_left(tmp_path):

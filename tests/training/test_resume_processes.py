@@ -94,10 +94,12 @@ def test_another_number_of_processes_goes_on_with_the_same_pairs(runs):
     assert resumed == {step: pytest.approx(whole[step], rel=1e-4) for step in range(11, 21)}
 
 
-def test_sigterm_saves_says_how_to_go_on_and_loses_nothing(runs):
-    options = {"before": hooks.every_loss, "max_steps": 30}
+@pytest.mark.parametrize("processes", [1, 2])
+def test_sigterm_saves_says_how_to_go_on_and_loses_nothing(runs, processes):
+    options = {"before": hooks.every_loss, "max_steps": 30, "processes": processes}
     runs.run("whole", **options)
-    text = runs.run("cut", **options | {"before": partial(hooks.terminate_after, 14)})
+    text = runs.run("cut", **options | {"before": partial(hooks.terminate_after, 14)}, status=130)
+    assert text.count("interrupted: what is at work is finished, then a checkpoint is saved") == 1
     assert "interrupted after step 15; the same command with --resume goes on" in text
     assert (runs.folder / "cut" / "model" / "model.safetensors").is_file()
     text = runs.run("cut", **options, resume=True)

@@ -32,6 +32,32 @@ def test_a_linear_rate_falls_by_equal_amounts_and_is_highest_where_warm_up_ends(
     assert schedule.rate(500, done=1) == 0
 
 
+@pytest.mark.parametrize("shape", ["linear", "inverse-sqrt"])
+@pytest.mark.parametrize("updates", [9, 100, 4000])
+def test_a_warm_up_that_follows_the_run_takes_a_tenth_of_it_at_most(shape, updates):
+    schedule = Schedule(shape, 1e-3, 800, warmup_share=0.1)
+    rates = [schedule.rate(step, done=(step - 1) / updates) for step in range(1, updates + 1)]
+    highest = rates.index(max(rates)) + 1
+    assert highest <= updates / 10 + 2
+    assert max(rates) > 0.85e-3
+    assert schedule.shortfall(updates) is None
+    assert "for 800 steps (the warm-up, at most 10% of the run)" in str(schedule)
+
+
+def test_a_warm_up_that_is_asked_for_has_its_length_whatever_the_run_has():
+    schedule = Schedule("linear", 1e-3, 800)
+    assert schedule.rate(80, done=0.8) == pytest.approx(1e-4)
+    assert schedule.rate(80, done=0.95) == pytest.approx(5e-5)
+
+
+def test_in_a_run_ten_times_as_long_as_its_warm_up_the_share_changes_nothing():
+    for step in (1, 400, 800, 801, 5000, 8000):
+        done = (step - 1) / 8000
+        for shape in ("linear", "inverse-sqrt"):
+            bounded, plain = Schedule(shape, 1e-3, 800, 0.1), Schedule(shape, 1e-3, 800)
+            assert bounded.rate(step, done=done) == plain.rate(step, done=done)
+
+
 def test_a_note_tells_where_the_rate_goes():
     linear = str(Schedule("linear", 3e-3, 800))
     assert "800 steps or until it meets the straight line from 3.00e-03" in linear
