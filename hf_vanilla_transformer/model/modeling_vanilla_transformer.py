@@ -194,6 +194,7 @@ class VanillaTransformerForConditionalGeneration(
     ) -> ScaledEmbedding:
         if not isinstance(pad_to_multiple_of, int | None):  # the library refuses it in words
             return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of)
+        self._check_resize(new_num_tokens)
         old_rows, is_trained = self.lm_head.out_features, self.lm_head.weight.requires_grad
         tokens = rows = new_num_tokens or old_rows
         if pad_to_multiple_of is not None:
