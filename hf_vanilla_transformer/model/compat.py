@@ -175,7 +175,7 @@ def _checked(
 def _check_config(settings: dict[str, object]) -> None:
     check_rules(settings, CONFIG_READ_RULES)
     if settings.get("model_type") == VanillaTransformerConfig.model_type:
-        VanillaTransformerConfig(**settings)
+        VanillaTransformerConfig.from_dict(settings)
 
 
 def _check_tokenizer_config(settings: dict[str, object]) -> None:

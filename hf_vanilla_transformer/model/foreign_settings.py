@@ -13,6 +13,7 @@ from .generation_settings import check_search_settings
 from .setting_rules import (
     FLAG,
     OBJECT,
+    REFUSED,
     TEXT,
     TEXT_OR_NULL,
     Rule,
@@ -84,6 +85,8 @@ CONFIG_RULES = {
     **dict.fromkeys(("dtype", "torch_dtype"), Rule("a type of weights", _is_dtype)),
     "architectures": listed(TEXT),
     "attn_implementation": one_of("eager", "sdpa"),
+    **dict.fromkeys(("add_cross_attention", "is_decoder", "tie_encoder_decoder"), REFUSED),
+    "is_encoder_decoder": one_of(True),
     "num_labels": whole(0, MAX_LABELS),
     "pruned_heads": Rule("an empty object", lambda value: value == {}),
     "quantization_config": Rule("supported by this model; leave it out", lambda value: False),

@@ -8,6 +8,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2
 from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY
+from .config_fields import check_field_names  # noqa: F401
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .decoding_state import DecodingState  # noqa: F401
 from .fast_attention import fast_attention  # noqa: F401
