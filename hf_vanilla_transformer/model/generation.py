@@ -12,8 +12,8 @@ from transformers.utils import ModelOutput
 
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
-from .generation_settings import check_source_ids
 from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
+from .token_ids import check_token_ids
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
 # "never" stops a search when no running beam can still win, as the authors' own beam search does.
@@ -105,7 +105,7 @@ class TranslationGenerationMixin(GenerationMixin):
             inputs, bos_token_id, model_kwargs
         )
         if name == "input_ids":
-            check_source_ids(inputs, self.config.vocab_size)
+            check_token_ids(inputs, self.config.vocab_size, "the source")
         if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
         return inputs, name, model_kwargs

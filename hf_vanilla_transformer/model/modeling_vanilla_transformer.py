@@ -43,6 +43,7 @@ from .setting_rules import check_rules  # noqa: F401
 from .sorted_batches import in_batches  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
 from .texts import checked  # noqa: F401
+from .token_ids import check_labels
 from .top_tokens import highest  # noqa: F401
 
 
@@ -252,6 +253,7 @@ class VanillaTransformerForConditionalGeneration(
             TypeError: As there.
         """
         if labels is not None:
+            check_labels(labels, self.lm_head.out_features)
             use_cache = False if use_cache is None else use_cache
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids, mask = self._decoder_inputs(labels)
