@@ -95,6 +95,19 @@ def as_decoder_cache(cache: VanillaTransformerCache | Cache | None) -> DecoderCa
     return LibraryCache(cache)
 
 
+def chosen_cache(
+    cache: VanillaTransformerCache | Cache | None,
+    past_key_values: VanillaTransformerCache | Cache | None,
+) -> VanillaTransformerCache | Cache | None:
+    """Return the cache by its new or old name; a full one where an empty one is given as well.
+
+    PEFT gives its trained prefix under the old name, beside the cache that `generate` has made.
+    """
+    if past_key_values is None or (cache is not None and cache.get_seq_length()):
+        return cache
+    return past_key_values
+
+
 def check_static_cache(config: VanillaTransformerConfig) -> None:
     """Refuse a preallocated cache where the library's has one width for keys and values.
 

@@ -186,8 +186,13 @@ class TranslationGenerationMixin(GenerationMixin):
     ) -> None:
         if not generation_config._limit_is_given:
             generation_config._length_limits = _length_limits(generation_config, model_kwargs)
+        # PEFT fills the library's cache with a trained prefix, and takes no other.
+        has_prefix = "prepare_inputs_for_generation" in vars(self) and not hasattr(
+            self, "peft_config"
+        )
         is_ours = (
-            model_kwargs.get(CACHE_KEY) is None
+            not has_prefix
+            and model_kwargs.get(CACHE_KEY) is None
             and generation_config.use_cache is not False
             and generation_config.cache_implementation in GROWING_CACHES
         )
