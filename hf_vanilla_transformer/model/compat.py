@@ -58,7 +58,7 @@ class LibraryCache:
         """Return how many keys a self-attention will see after `new_tokens` more."""
         layers = self._target.layers
         static_length = getattr(layers[0], "max_cache_len", None) if layers else None
-        return static_length or int(self._past_length) + new_tokens
+        return static_length or self._past_length + new_tokens
 
     def extend(self, layer_idx: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append [B, h, T, d] and return all keys and values [B, h, S, d] of a layer."""
