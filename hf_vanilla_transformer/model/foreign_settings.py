@@ -32,6 +32,15 @@ def _is_dtype(value: object) -> bool:
     return (getattr(torch, value, None) if isinstance(value, str) else value) in WEIGHT_TYPES
 
 
+def _is_torchao(value: object) -> bool:
+    kind = value.get("quant_type") if isinstance(value, dict) else None
+    if not isinstance(kind, dict) or list(kind) != ["default"]:
+        return False
+    settings = kind["default"]
+    is_typed = isinstance(settings, dict) and isinstance(settings.get("_type"), str)
+    return value.get("quant_method") == "torchao" and is_typed
+
+
 def _is_token(value: object) -> bool:
     content = value.get("content") if isinstance(value, dict) else value
     flags = {**value, "content": True, "__type": True} if isinstance(value, dict) else {}
@@ -89,7 +98,7 @@ CONFIG_RULES = {
     "is_encoder_decoder": one_of(True),
     "num_labels": whole(0, MAX_LABELS),
     "pruned_heads": Rule("an empty object", lambda value: value == {}),
-    "quantization_config": Rule("supported by this model; leave it out", lambda value: False),
+    "quantization_config": Rule("what torchao writes; no other is supported", _is_torchao),
     "task_specific_params": named(OBJECT),
     "tokenizer_class": Rule("a tokenizer's class of transformers", _is_tokenizer),
 }
