@@ -104,7 +104,8 @@ class TranslationGenerationMixin(GenerationMixin):
         inputs, name, model_kwargs = super()._prepare_model_inputs(
             inputs, bos_token_id, model_kwargs
         )
-        if name == "input_ids":
+        # The library fills up with -100 where the encoder's outputs are given.
+        if name == "input_ids" and model_kwargs.get("encoder_outputs") is None:
             check_token_ids(inputs, self.config.vocab_size, "the source")
         if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()

@@ -63,3 +63,10 @@ def test_the_highest_id_and_padding_are_taken(model):
         model.train(is_training)
         labels = torch.tensor([[99, 0, -100]])
         assert model(input_ids=torch.tensor([[99, 0, 3]]), labels=labels).loss.isfinite()
+
+
+def test_outputs_of_the_encoder_stand_for_the_source(model):
+    mask = ids(GOOD).ne(0).long()
+    memory = model.get_encoder()(ids(GOOD), mask)
+    found = model.generate(encoder_outputs=memory, attention_mask=mask, max_new_tokens=4)
+    assert found.equal(model.generate(ids(GOOD), max_new_tokens=4))
