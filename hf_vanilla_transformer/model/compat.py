@@ -59,7 +59,7 @@ class LibraryCache:
         """Return how many keys a self-attention will see after `new_tokens` more."""
         layers = self._target.layers
         static_length = getattr(layers[0], "max_cache_len", None) if layers else None
-        return static_length or int(self._past_length) + new_tokens
+        return static_length or self._past_length + new_tokens
 
     def extend(self, layer_idx: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append [B, h, T, d] and return all keys and values [B, h, S, d] of a layer."""
@@ -94,6 +94,19 @@ def as_decoder_cache(cache: VanillaTransformerCache | Cache | None) -> DecoderCa
             "EncoderDecoderCache, or leave it out"
         )
     return LibraryCache(cache)
+
+
+def chosen_cache(
+    cache: VanillaTransformerCache | Cache | None,
+    past_key_values: VanillaTransformerCache | Cache | None,
+) -> VanillaTransformerCache | Cache | None:
+    """Return the cache by its new or old name; a full one where an empty one is given as well.
+
+    PEFT gives its trained prefix under the old name, beside the cache that `generate` has made.
+    """
+    if past_key_values is None or (cache is not None and cache.get_seq_length()):
+        return cache
+    return past_key_values
 
 
 def check_static_cache(config: VanillaTransformerConfig) -> None:
@@ -187,7 +200,7 @@ def _checked(
 def _check_config(settings: dict[str, object]) -> None:
     check_rules(settings, CONFIG_READ_RULES)
     if settings.get("model_type") == VanillaTransformerConfig.model_type:
-        VanillaTransformerConfig(**settings)
+        VanillaTransformerConfig.from_dict(settings)
 
 
 def _check_tokenizer_config(settings: dict[str, object]) -> None:

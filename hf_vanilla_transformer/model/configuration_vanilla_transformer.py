@@ -5,6 +5,7 @@ import reprlib
 
 from transformers import PretrainedConfig
 
+from .config_fields import check_field_names, notes
 from .foreign_settings import check_config_settings
 from .generation_settings import check_search_settings  # noqa: F401
 from .setting_rules import refusals
@@ -103,7 +104,8 @@ class VanillaTransformerConfig(PretrainedConfig):
         **kwargs: What `PretrainedConfig` itself takes.
 
     Raises:
-        ValueError: A value breaks its rule, or belongs to a later version ("rotary", "alibi").
+        ValueError: A value breaks its rule, or belongs to a later version ("rotary", "alibi"); or
+            a name is unknown.
     """
 
     model_type = "vanilla_transformer"
@@ -186,23 +188,38 @@ class VanillaTransformerConfig(PretrainedConfig):
         check_fields(self)
         foreign = {name: kwargs[name] for name in kwargs.keys() - PASSED_ON}
         check_config_settings(type(self), foreign)
+        check_field_names(type(self), foreign)
         self.d_k = d_model // num_heads if d_k is None else d_k
         self.d_v = d_model // num_heads if d_v is None else d_v
-        kwargs.pop("is_encoder_decoder", None)
         with refusals("config.json"):
             super().__init__(
-                is_encoder_decoder=True,
                 tie_word_embeddings=tie_word_embeddings,
                 pad_token_id=pad_token_id,
                 bos_token_id=bos_token_id,
                 eos_token_id=eos_token_id,
                 decoder_start_token_id=self.decoder_start_token_id,
-                **kwargs,
+                **{**kwargs, "is_encoder_decoder": True},
             )
         check_fields(self)  # again: `kwargs` may name fields by their aliases
         # Set last, over what a file says: that names the place which the file came from.
         self.auto_map = dict(AUTO_MAP)
         self.custom_pipelines = CustomPipelines(translation=TRANSLATION)
+
+    @classmethod
+    def from_dict(
+        cls, config_dict: dict[str, object], **kwargs: object
+    ) -> "VanillaTransformerConfig | tuple[VanillaTransformerConfig, dict[str, object]]":
+        """Build a configuration from what a file holds, and keep the notes of other tools in it.
+
+        Raises:
+            ValueError: As at construction; a name that may be meant for a field is no note.
+        """
+        kept = {name: config_dict[name] for name in notes(cls, config_dict)}
+        check_config_settings(cls, kept)
+        fields = {name: value for name, value in config_dict.items() if name not in kept}
+        built = super().from_dict(fields, **kwargs)
+        vars(built[0] if isinstance(built, tuple) else built).update(kept)
+        return built
 
     def get_text_config(
         self, decoder: bool | None = None, encoder: bool | None = None

@@ -102,6 +102,10 @@ def _is_plain(model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Ten
         return False
     if global_hooks._global_forward_hooks or global_hooks._global_forward_pre_hooks:
         return False
+    if any(
+        type(tensor) not in (nn.Parameter, Tensor) for tensor in tensors
+    ):  # quantised by torchao
+        return False
     kinds = {(tensor.device, tensor.dtype) for tensor in tensors if tensor.dtype is not torch.int8}
     if len(kinds) > 1 or torch.is_autocast_enabled(tensors[0].device.type):
         return False

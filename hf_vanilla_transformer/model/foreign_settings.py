@@ -13,6 +13,7 @@ from .generation_settings import check_search_settings
 from .setting_rules import (
     FLAG,
     OBJECT,
+    REFUSED,
     TEXT,
     TEXT_OR_NULL,
     Rule,
@@ -29,6 +30,15 @@ from .setting_rules import (
 
 def _is_dtype(value: object) -> bool:
     return (getattr(torch, value, None) if isinstance(value, str) else value) in WEIGHT_TYPES
+
+
+def _is_torchao(value: object) -> bool:
+    kind = value.get("quant_type") if isinstance(value, dict) else None
+    if not isinstance(kind, dict) or list(kind) != ["default"]:
+        return False
+    settings = kind["default"]
+    is_typed = isinstance(settings, dict) and isinstance(settings.get("_type"), str)
+    return value.get("quant_method") == "torchao" and is_typed
 
 
 def _is_token(value: object) -> bool:
@@ -84,9 +94,11 @@ CONFIG_RULES = {
     **dict.fromkeys(("dtype", "torch_dtype"), Rule("a type of weights", _is_dtype)),
     "architectures": listed(TEXT),
     "attn_implementation": one_of("eager", "sdpa"),
+    **dict.fromkeys(("add_cross_attention", "is_decoder", "tie_encoder_decoder"), REFUSED),
+    "is_encoder_decoder": one_of(True),
     "num_labels": whole(0, MAX_LABELS),
     "pruned_heads": Rule("an empty object", lambda value: value == {}),
-    "quantization_config": Rule("supported by this model; leave it out", lambda value: False),
+    "quantization_config": Rule("what torchao writes; no other is supported", _is_torchao),
     "task_specific_params": named(OBJECT),
     "tokenizer_class": Rule("a tokenizer's class of transformers", _is_tokenizer),
 }

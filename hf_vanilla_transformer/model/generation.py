@@ -12,8 +12,8 @@ from transformers.utils import ModelOutput
 
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
-from .generation_settings import check_source_ids
 from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
+from .token_ids import check_token_ids
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
 # "never" stops a search when no running beam can still win, as the authors' own beam search does.
@@ -104,8 +104,9 @@ class TranslationGenerationMixin(GenerationMixin):
         inputs, name, model_kwargs = super()._prepare_model_inputs(
             inputs, bos_token_id, model_kwargs
         )
-        if name == "input_ids":
-            check_source_ids(inputs, self.config.vocab_size)
+        # The library fills up with -100 where the encoder's outputs are given.
+        if name == "input_ids" and model_kwargs.get("encoder_outputs") is None:
+            check_token_ids(inputs, self.config.vocab_size, "the source")
         if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
         return inputs, name, model_kwargs
@@ -186,8 +187,13 @@ class TranslationGenerationMixin(GenerationMixin):
     ) -> None:
         if not generation_config._limit_is_given:
             generation_config._length_limits = _length_limits(generation_config, model_kwargs)
+        # PEFT fills the library's cache with a trained prefix, and takes no other.
+        has_prefix = "prepare_inputs_for_generation" in vars(self) and not hasattr(
+            self, "peft_config"
+        )
         is_ours = (
-            model_kwargs.get(CACHE_KEY) is None
+            not has_prefix
+            and model_kwargs.get(CACHE_KEY) is None
             and generation_config.use_cache is not False
             and generation_config.cache_implementation in GROWING_CACHES
         )

@@ -7,7 +7,6 @@ a search, or in a search without end.
 import reprlib
 from os import PathLike
 
-from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
@@ -161,17 +160,3 @@ def check_ids(model: PreTrainedModel) -> None:
         if any(each >= size for each in (value if isinstance(value, list) else [value or 0])):
             text = f"{name}={reprlib.repr(value)} of the generation config"
             raise ValueError(f"{text} is not below the size of the vocabulary, {size}")
-
-
-def check_source_ids(input_ids: Tensor, vocab_size: int) -> None:
-    """Refuse ids [B, S] that the source's vocabulary does not have; a GPU would fail for good.
-
-    Raises:
-        ValueError: Names the highest id and the size of the vocabulary.
-    """
-    highest = int(input_ids.max()) if input_ids.numel() else 0
-    if highest >= vocab_size:
-        raise ValueError(
-            f"the source holds id {highest}, and the model's vocabulary has {vocab_size} entries; "
-            "the tokenizer is another model's, or its files add tokens"
-        )

@@ -80,8 +80,9 @@ def segment_positions(segments: Tensor) -> Tensor:
     Returns:
         Positions [B, L]; those of padding are meaningless but never negative.
     """
-    count = segments.ne(0).long().cumsum(-1)  # real tokens up to here, this one counted
-    newest = segments.cummax(-1).values
-    is_first = newest.gt(functional.pad(newest, (1, 0))[:, :-1])
-    first_count = torch.where(is_first, count, 0).cummax(-1).values
-    return (count - first_count).clamp(min=0)
+    # Sums, since ONNX has no running maximum.
+    is_real = segments.ne(0).long()
+    ids = segments.clamp(0, segments.shape[-1])
+    sizes = functional.pad(torch.zeros_like(ids), (0, 1)).scatter_add(-1, ids, is_real)
+    before = sizes.cumsum(-1) - sizes
+    return (is_real.cumsum(-1) - 1 - before.gather(-1, ids)).clamp(min=0)

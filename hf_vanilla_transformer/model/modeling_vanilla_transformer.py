@@ -1,13 +1,15 @@
 """The original Transformer (Vaswani et al. 2017) as models of the Hugging Face library."""
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 
 # The library copies only what an entry file itself imports: every file of the core stands here.
 from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .cache import VanillaTransformerCache
-from .compat import CACHE_KEY
+from .compat import CACHE_KEY, chosen_cache
+from .config_fields import check_field_names  # noqa: F401
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .decoding_state import DecodingState  # noqa: F401
 from .fast_attention import fast_attention  # noqa: F401
@@ -42,6 +44,7 @@ from .setting_rules import check_rules  # noqa: F401
 from .sorted_batches import in_batches  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
 from .texts import checked  # noqa: F401
+from .token_ids import check_labels
 from .top_tokens import highest  # noqa: F401
 
 
@@ -128,7 +131,7 @@ class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
             encoder_outputs = self.encoder(input_ids, attention_mask, inputs_embeds, **shows)
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
-        cache = past_key_values if cache is None else cache
+        cache = chosen_cache(cache, past_key_values)
         if self.decoder.is_recomputed():
             cache, use_cache = None, False  # a second pass would write every position again
         if cache is None and given_or(use_cache, config.use_cache and not self.training):
@@ -194,6 +197,7 @@ class VanillaTransformerForConditionalGeneration(
     ) -> ScaledEmbedding:
         if not isinstance(pad_to_multiple_of, int | None):  # the library refuses it in words
             return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of)
+        self._check_resize(new_num_tokens)
         old_rows, is_trained = self.lm_head.out_features, self.lm_head.weight.requires_grad
         tokens = rows = new_num_tokens or old_rows
         if pad_to_multiple_of is not None:
@@ -250,9 +254,12 @@ class VanillaTransformerForConditionalGeneration(
             TypeError: As there.
         """
         if labels is not None:
+            check_labels(labels, self.lm_head.out_features)
             use_cache = False if use_cache is None else use_cache
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids, mask = self._decoder_inputs(labels)
+                if past := chosen_cache(cache, past_key_values):  # a trained prefix
+                    mask = functional.pad(mask, (past.get_seq_length(), 0), value=1)
                 decoder_attention_mask = given_or(decoder_attention_mask, mask)
         output = self.model(
             input_ids,

@@ -1,5 +1,6 @@
 """What both models share: initialisation, tied embeddings, resizing, argument checks."""
 
+import copy
 import json
 import os
 from os import PathLike
@@ -12,7 +13,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from .attention import MultiHeadAttention
 from .compat import TIES_BY_TABLE
-from .configuration_vanilla_transformer import VanillaTransformerConfig
+from .configuration_vanilla_transformer import VanillaTransformerConfig, check_fields
 from .fast_dropout import FastDropout
 from .generation_settings import check_generation_file, check_ids
 from .stacks import Decoder, Encoder, ScaledEmbedding
@@ -152,11 +153,7 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         mean_resizing: bool = True,
     ) -> ScaledEmbedding:
         config = self.config
-        if config.decoder_vocab_size not in (None, config.vocab_size):
-            raise ValueError(
-                f"vocab_size={config.vocab_size} and decoder_vocab_size="
-                f"{config.decoder_vocab_size} differ: one number cannot resize both vocabularies"
-            )
+        self._check_resize(new_num_tokens)
         is_shared = config.share_encoder_decoder_embeddings
         for stack in (self.get_encoder(), self.get_decoder())[: 1 if is_shared else 2]:
             is_trained = stack.embed_tokens.weight.requires_grad
@@ -167,9 +164,21 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
             stack.embed_tokens = embeddings
         if is_shared:
             self.base_model.set_input_embeddings(embeddings)
+        # Both at once: the library sets one, on a copy if they differ.
+        config.vocab_size = embeddings.num_embeddings
         if config.decoder_vocab_size is not None:
-            config.decoder_vocab_size = embeddings.num_embeddings
+            config.decoder_vocab_size = config.vocab_size
         return self.get_input_embeddings()
+
+    def _check_resize(self, new_num_tokens: int | None) -> None:
+        config = copy.copy(self.config)
+        if config.decoder_vocab_size not in (None, config.vocab_size):
+            raise ValueError(
+                f"vocab_size={config.vocab_size} and decoder_vocab_size="
+                f"{config.decoder_vocab_size} differ: one number cannot resize both vocabularies"
+            )
+        config.vocab_size, config.decoder_vocab_size = new_num_tokens or config.vocab_size, None
+        check_fields(config)
 
 
 def _replace_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
@@ -224,9 +233,11 @@ def check_weight_files(model: PreTrainedModel, files: list[str], *, check_shapes
     """
     place = str(model.name_or_path)
     folder = os.path.abspath(place if os.path.isdir(place) else os.path.dirname([*files, ""][0]))
+    # The library reads an adapter's file by its own name, wherever it lies.
+    is_adapter = getattr(model, "_hf_peft_config_loaded", False)
     expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in files:
-        if not Path(os.path.abspath(file)).is_relative_to(folder):
+        if not is_adapter and not Path(os.path.abspath(file)).is_relative_to(folder):
             raise ValueError(f"the weights' index names {file}, which is not in {folder}")
         if not file.endswith(".safetensors"):
             raise ValueError(f"{file} is not read: {NO_PICKLES}")

@@ -16,6 +16,7 @@ from .fast_dropout import FastDropout
 from .layers import DecoderLayer, EncoderLayer
 from .masks import decoder_self_mask, segment_mask, segment_positions
 from .positions import LearnedPositions, SinusoidalPositions
+from .token_ids import check_token_ids
 
 
 class ScaledEmbedding(nn.Embedding):
@@ -27,7 +28,11 @@ class ScaledEmbedding(nn.Embedding):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """Look ids [B, L] up as vectors [B, L, D]."""
-        return super().forward(input_ids) * self.embed_scale
+        try:
+            return super().forward(input_ids) * self.embed_scale
+        except IndexError:
+            check_token_ids(input_ids, self.num_embeddings, "the batch")
+            raise
 
 
 class Stack(nn.Module):
@@ -71,7 +76,7 @@ class Stack(nn.Module):
         """Return the embeddings [B, L, D] that are given, or those of ids [B, L].
 
         Raises:
-            ValueError: Both or neither of ids and embeddings are given.
+            ValueError: Both or neither of ids and embeddings are given, or there is no row.
         """
         if (input_ids is None) == (inputs_embeds is None):
             given = "neither" if input_ids is None else "both"
@@ -79,7 +84,10 @@ class Stack(nn.Module):
                 f"give {name}input_ids or {name}inputs_embeds; {given} given (a "
                 "DataCollatorForSeq2Seq makes decoder_input_ids if it is told model=...)"
             )
-        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        if not x.shape[0]:
+            raise ValueError(f"{name}input_ids: the batch is empty; give at least one row")
+        return x
 
     def check_length(self, length: int | Tensor, positions: Tensor) -> None:
         """Refuse positions past the table of learned ones.
@@ -187,6 +195,8 @@ class Decoder(Stack):
             States [B*n, T, D] as `last_hidden_state`, the cache, and what was asked for.
         """
         x = self.embeddings(input_ids, inputs_embeds, "decoder_")
+        if not x.shape[1]:
+            raise ValueError("decoder_input_ids or labels hold no token; give at least one a row")
         check_rows(x.shape[0], memory.shape[0])
         held = as_decoder_cache(cache)
         past, length = 0 if held is None else held.past_length(), x.shape[1]

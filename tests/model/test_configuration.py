@@ -1,8 +1,10 @@
 """Every rule of the configuration, its defaults, and its way through files."""
 
 import json
+import re
 
 import pytest
+from transformers import AutoConfig, PretrainedConfig
 
 from hf_vanilla_transformer import VanillaTransformerConfig
 
@@ -239,3 +241,77 @@ def test_names_that_the_library_looks_for_are_served():
     assert config.num_hidden_layers == 1
     assert config.get_text_config(decoder=True).num_hidden_layers == 3
     assert config.encoder_ffn_dim == config.decoder_ffn_dim == 20
+
+
+NEAR = {"d_modle": "d_model", "droput": "dropout", "source_lang": "source_language", "dff": "d_ff"}
+FOREIGN = ("num_key_value_heads", "num_layers", "rope_theta", "layer_norm_eps", "pre_norm")
+
+
+@pytest.mark.parametrize("read", [VanillaTransformerConfig.from_dict, AutoConfig.from_pretrained])
+@pytest.mark.parametrize("name", [*NEAR, *FOREIGN])
+def test_a_name_that_would_change_the_architecture_is_not_swallowed(name, read, tmp_path):
+    remedy = f"did you mean {NEAR[name]}?" if name in NEAR else "leave it out"
+    expected = f"{name}=2 is no field of VanillaTransformerConfig; {remedy}"
+    assert refusal(**{name: 2}) == expected
+    settings = VanillaTransformerConfig().to_dict() | {name: 2}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        read(settings if read == VanillaTransformerConfig.from_dict else tmp_path)
+
+
+def test_a_call_takes_no_unknown_name_at_all():
+    assert refusal(h=8) == "h=8 is no field of VanillaTransformerConfig; leave it out"
+
+
+@pytest.mark.parametrize(
+    "name", ["is_decoder", "add_cross_attention", "tie_encoder_decoder", "is_encoder_decoder"]
+)
+def test_another_architecture_by_a_field_of_the_library_is_refused(name):
+    wrong = name != "is_encoder_decoder"
+    assert refusal(**{name: wrong}).startswith(f"{name}={wrong} is not ")
+    VanillaTransformerConfig(**{name: not wrong})
+
+
+# What transformers 4.57.6 and 5.24.0 write beside a model's own fields.
+WRITTEN = {
+    "_name_or_path": "",
+    "add_cross_attention": False,
+    "architectures": ["VanillaTransformerForConditionalGeneration"],
+    "auto_map": {"AutoConfig": "configuration_vanilla_transformer.VanillaTransformerConfig"},
+    "bad_words_ids": None,
+    "chunk_size_feed_forward": 0,
+    "cross_attention_hidden_size": None,
+    "custom_pipelines": {"translation": {"impl": "x.Y", "pt": ["AutoModel"], "type": "text"}},
+    "dtype": "float32",
+    "exponential_decay_length_penalty": None,
+    "finetuning_task": None,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+    "is_decoder": False,
+    "is_encoder_decoder": True,
+    "label2id": {"LABEL_0": 0, "LABEL_1": 1},
+    "model_type": "vanilla_transformer",
+    "num_beam_groups": 1,
+    "output_attentions": False,
+    "output_scores": False,
+    "pruned_heads": {},
+    "sep_token_id": None,
+    "task_specific_params": None,
+    "tf_legacy_loss": False,
+    "tie_encoder_decoder": False,
+    "torchscript": False,
+    "transformers_version": "4.57.6",
+    "use_bfloat16": False,
+}
+
+
+def test_files_of_old_and_new_versions_and_notes_of_other_tools_are_read(tmp_path):
+    tools = {"transformers.js_config": {"dtype": "q8"}, "unsloth_version": "2026.1", "license": "x"}
+    settings = {**PretrainedConfig().to_dict(), **WRITTEN, **UNUSUAL}
+    VanillaTransformerConfig(**settings)
+    settings |= tools
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert {name: getattr(config, name) for name in UNUSUAL} == UNUSUAL
+    config.save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert {name: written.get(name) for name in tools} == tools

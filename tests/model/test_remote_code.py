@@ -206,7 +206,8 @@ def test_config_names_every_class_of_the_folder(folder):
 
 def test_a_config_alone_brings_its_code(tmp_path):
     VanillaTransformerConfig().save_pretrained(tmp_path)
-    checks = {"foreign_settings.py", "generation_settings.py", "setting_rules.py"}
+    checks = {"config_fields.py", "foreign_settings.py", "generation_settings.py"}
+    checks.add("setting_rules.py")
     assert set(code(tmp_path)) == {"configuration_vanilla_transformer.py", *checks}
 
 

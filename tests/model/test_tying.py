@@ -211,7 +211,31 @@ def test_a_smaller_vocabulary_keeps_its_first_rows_and_ties(tiny_model, way):
     torch.testing.assert_close(logits(model), before[..., :50], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("way", ["output", "nothing"])
-def test_one_number_does_not_resize_two_vocabularies(model, way):
-    with pytest.raises(ValueError, match="vocab_size=100 and decoder_vocab_size=90 differ"):
-        model.resize_token_embeddings(108)
+@pytest.mark.parametrize("way", WAYS)
+def test_two_vocabularies_of_one_size_are_resized_together(tiny_model, way, tmp_path):
+    model = tiny_model(**WAYS[way][0] | {"vocab_size": 90, "decoder_vocab_size": 90})
+    model.resize_token_embeddings(108)
+    assert model.config.vocab_size == model.config.decoder_vocab_size == 108
+    model.save_pretrained(tmp_path)
+    loaded, info = load(tmp_path)
+    assert not info["missing_keys"]
+    assert_same(loaded, model)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows", "message"),
+    [
+        (SEPARATE, 108, "vocab_size=100 and decoder_vocab_size=90 differ"),
+        ({}, 3, "eos_token_id=3 is not an id below the vocabulary size 3"),
+    ],
+)
+def test_a_resize_that_cannot_be_is_refused_before_anything_changes(
+    tiny_model, fields, rows, message
+):
+    model = tiny_model(**fields)
+    before, config = parameters(model), model.config.to_dict()
+    with pytest.raises(ValueError, match=message):
+        model.resize_token_embeddings(rows)
+    assert model.config.to_dict() == config
+    after = parameters(model)
+    assert all(after[name] is parameter for name, parameter in before.items())

@@ -127,7 +127,10 @@ def test_an_odd_setting_of_the_search_is_refused_at_loading(name, value, folder)
         max_length=[10**12],
         num_beams=["x"],
         task_specific_params=[{"translation_a_to_b": 5}, {"translation_a_to_b": {"num_beams": 0}}],
-        quantization_config=[5, False, [], {}, {"quant_method": "gptq", "bits": 4}],
+        quantization_config=[
+            *(5, False, [], {}, {"quant_method": "gptq", "bits": 4}, {"quant_method": "torchao"}),
+            {"quant_method": "torchao", "quant_type": {"default": "x"}},
+        ],
         dtype=["x", 5, [], "int8", "float8_e4m3fn", "complex64", "auto", {"a": "float16"}],
         torch_dtype=["load"],
         architectures=["x", {}, [5], [None]],
