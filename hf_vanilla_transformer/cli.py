@@ -18,6 +18,7 @@ from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.commands.publish import add_publish
 from hf_vanilla_transformer.commands.score import add_score
 from hf_vanilla_transformer.commands.translate import add_translate
+from hf_vanilla_transformer.loading import load_model
 from hf_vanilla_transformer.quickstart import describe, quickstart
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
 from hf_vanilla_transformer.training.checkpoints import average_checkpoints
@@ -145,6 +146,8 @@ def _average(options: argparse.Namespace) -> None:
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"output folder {output} is not empty; name a new one")
+    for checkpoint in options.checkpoints:
+        load_model(checkpoint)  # refuses one that is not whole
     average_checkpoints(options.checkpoints, options.output)
     print(f"average of {len(options.checkpoints)} checkpoints: {options.output}")
 

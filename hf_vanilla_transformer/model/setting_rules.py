@@ -108,13 +108,15 @@ def refusals(place: str) -> Iterator[None]:
 
     Raises:
         ValueError: Names the place and the error.
-        OSError: The library's own, as it was.
+        OSError, MemoryError: As it was.
     """
     try:
         yield
-    except (ValueError, OSError):
+    except (ValueError, OSError, MemoryError):
         raise
     except Exception as error:  # `tokenizers` raises nothing more precise
+        if "memory" in str(error):  # PyTorch's, of the machine
+            raise
         cause = error.__context__ or error
         text = f"{type(cause).__name__}: {cause}"
         raise ValueError(f"{place} holds what the library does not take ({text})") from error
