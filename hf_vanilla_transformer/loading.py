@@ -12,7 +12,6 @@ from typing import Literal
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -23,6 +22,7 @@ from transformers import (
 )
 from transformers.utils import cached_file
 
+from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.model.setting_rules import refusals
 
 HUB_SECONDS = 10
@@ -124,14 +124,6 @@ def faults_of_model(model: PreTrainedModel, found: dict[str, object]) -> Iterato
         if not is_finite(parameter):
             wrong = parameter.numel() - int(torch.isfinite(parameter).sum())
             yield f"{name}: {wrong} of {parameter.numel()} numbers are not finite"
-
-
-def is_finite(tensor: Tensor) -> bool:
-    """Tell whether all numbers of a tensor are finite; of a quantised one it is not asked."""
-    if type(tensor) not in (Tensor, nn.Parameter) or not tensor.is_floating_point():
-        return True
-    # Both ends are NaN where a number is: one reading, and no memory.
-    return not tensor.numel() or bool(torch.stack(torch.aminmax(tensor.detach())).isfinite().all())
 
 
 @contextmanager

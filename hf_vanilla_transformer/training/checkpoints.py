@@ -10,7 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hf_vanilla_transformer.loading import is_finite, naming_damage
+from hf_vanilla_transformer.loading import naming_damage
+from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.writing import write_folder
 
 NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
