@@ -108,14 +108,14 @@ def refusals(place: str) -> Iterator[None]:
 
     Raises:
         ValueError: Names the place and the error.
-        OSError, MemoryError: As it was.
+        OSError, MemoryError, RuntimeError: As it was, if it is of a limit of the machine.
     """
     try:
         yield
     except (ValueError, OSError, MemoryError):
         raise
     except Exception as error:  # `tokenizers` raises nothing more precise
-        if "memory" in str(error):  # PyTorch's, of the machine
+        if "memory" in str(error) or "new thread" in str(error):  # limits of the machine
             raise
         cause = error.__context__ or error
         text = f"{type(cause).__name__}: {cause}"
