@@ -37,6 +37,16 @@ def test_a_search_over_scores_that_are_not_finite_is_an_error(name, value, fast,
             model.generate(SOURCES, num_beams=beams, **SETTINGS, **more)
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_finite_weights_whose_products_overflow_are_an_error_too(fast, beams):
+    model = broken_model("lm_head.weight", 1.0, fast)
+    with torch.no_grad():
+        model.get_parameter("lm_head.weight").fill_(3e38)  # of the embeddings as well
+    with pytest.raises(ArithmeticError, match="scores are not finite"):
+        model.generate(SOURCES, num_beams=beams, **SETTINGS)
+
+
 def test_invalid_values_are_replaced_where_that_is_asked_for():
     model = broken_model("lm_head.weight", math.nan, fast=True)
     model.generate(SOURCES, remove_invalid_values=True, **SETTINGS)
