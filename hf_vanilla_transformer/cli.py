@@ -10,6 +10,7 @@ from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
+from hf_vanilla_transformer import __version__
 from hf_vanilla_transformer.command_line import CONFIG, CommandParser
 from hf_vanilla_transformer.commands.benchmark import add_benchmark
 from hf_vanilla_transformer.commands.evaluate import add_evaluate
@@ -18,9 +19,11 @@ from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.commands.publish import add_publish
 from hf_vanilla_transformer.commands.score import add_score
 from hf_vanilla_transformer.commands.translate import add_translate
+from hf_vanilla_transformer.loading import load_model
 from hf_vanilla_transformer.quickstart import describe, quickstart
+from hf_vanilla_transformer.terminal import LineFormatter, failure, in_one_line, printable
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
-from hf_vanilla_transformer.training.checkpoints import average_checkpoints
+from hf_vanilla_transformer.training.checkpoints import average_checkpoints, check_weights
 from hf_vanilla_transformer.training.choice import choose_by_amount
 from hf_vanilla_transformer.training.corpora import preview_cleaning
 from hf_vanilla_transformer.training.run import run_training
@@ -32,39 +35,54 @@ TRAIN_ARGUMENTS = (RunArguments, DataArguments, LoopArguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status, 2 for bad input and 130 for an interrupt."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("hf_vanilla_transformer").setLevel(logging.INFO)
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    options = build_parser().parse_args(arguments)
+    """Run one command; return its exit status.
+
+    It is 2 for a failure that the user can see to, which is told in one line, and 130 for an
+    interrupt. An error in this program keeps its traceback: it belongs into a report to us.
+    """
+    _set_up_logging()
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     try:
         if text := options.run(options):
-            print(text)
+            _say(text)
         if sys.stdout:  # None where the shell closed it
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError, ArithmeticError) as error:
-        print(f"{PROGRAM} {options.command}: {_in_one_line(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt as interrupt:
         print(f"{PROGRAM} {options.command}: {interrupt or 'interrupted'}", file=sys.stderr)
         return 130
+    except BaseException as error:  # what `tokenizers` raises may be no `Exception`
+        if (text := failure(error)) is None:
+            raise
+        print(f"{PROGRAM} {options.command}: {text}", file=sys.stderr)
+        return 2
     return 0
 
 
-def _in_one_line(error: Exception | str) -> str:
-    """Return a text, or that of an error; of the operating system's, the file and the reason."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror.lower()}"
-    return " ".join(str(error).split())
+def _set_up_logging() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("hf_vanilla_transformer").setLevel(logging.INFO)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+
+
+def _say(text: str) -> None:
+    """Print text that may hold names of files, and words of a folder of somebody else."""
+    print(printable(text))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = CommandParser(prog=PROGRAM, description="Train, score and use translation models.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     adders = (_add_quickstart, _add_train, _add_average, add_translate, add_evaluate, add_score)
     for add in (*adders, add_publish, add_export, add_benchmark):
         add(commands)
@@ -122,7 +140,7 @@ def _add_average(commands: Commands) -> None:
 def _quickstart(options: argparse.Namespace) -> None:
     report = quickstart(options.output, options.text or [])
     program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
-    print(describe(report, options.output, program))
+    _say(describe(report, options.output, program))
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -137,7 +155,7 @@ def _train(options: argparse.Namespace) -> None:
     run, loop = choose_by_amount(run, data, loop)
     if run.dry_run:
         for found in preview_cleaning(run, data):
-            print(found if isinstance(found, str) else "\t".join(map(_in_one_line, found)))
+            _say(found if isinstance(found, str) else "\t".join(map(in_one_line, found)))
         return
     report = run_training(run, data, LoopArguments.with_preset(preset_of(run), loop))
     if report["training"]["stopped_by"] == "interrupt":
@@ -151,8 +169,11 @@ def _average(options: argparse.Namespace) -> None:
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"output folder {output} is not empty; name a new one")
+    for checkpoint in options.checkpoints:
+        check_weights(checkpoint)
+        load_model(checkpoint)  # refuses one that is not whole
     average_checkpoints(options.checkpoints, options.output)
-    print(f"average of {len(options.checkpoints)} checkpoints: {options.output}")
+    _say(f"average of {len(options.checkpoints)} checkpoints: {options.output}")
 
 
 if __name__ == "__main__":

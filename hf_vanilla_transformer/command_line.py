@@ -2,11 +2,13 @@
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 
 from transformers import HfArgumentParser
 
+from hf_vanilla_transformer.terminal import in_one_line
 from hf_vanilla_transformer.training.architecture import FIELDS
 from hf_vanilla_transformer.training.option_file import read_option_file
 
@@ -70,7 +72,11 @@ class CommandParser(HfArgumentParser):
         if "are required" in message and (unknown := self._unknown_options()):
             hint = self._hint(unknown[0])
             message = f"unrecognized arguments: {' '.join(unknown)}{hint}; {message}"
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            choices = re.findall(r"[\w-]+", choice[2])
+            if near := difflib.get_close_matches(choice[1], choices, n=1):
+                message += f"; did you mean {near[0]}"
+        self.exit(2, f"{in_one_line(f'{self.prog}: {message}; {self.prog} --help explains')}\n")
 
     def _words_of_file(self) -> list[str]:
         """Return the options of the file that `--config` names."""

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_vanilla_transformer.data.batching import cut_batches
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.inference import encode_texts, inference
+from hf_vanilla_transformer.model.finite import check_finite
 from hf_vanilla_transformer.scoring import check_texts
 
 LIKELIHOOD_TOKENS = 2048
@@ -113,8 +114,10 @@ def token_log_probs(
         rows = [targets[index] for index in batch]
         tensors = collate_pairs([sources[index] for index in batch], rows, pad_token_id)
         tensors = {name: tensor.to(model.device) for name, tensor in tensors.items()}
-        log_probs = _log_probs(model(**tensors).logits.float(), tensors["labels"]).tolist()
-        found += [row[: len(ids)] for row, ids in zip(log_probs, rows, strict=True)]
+        log_probs = _log_probs(model(**tensors).logits.float(), tensors["labels"])
+        check_finite(log_probs)
+        of_rows = zip(log_probs.tolist(), rows, strict=True)
+        found += [row[: len(ids)] for row, ids in of_rows]
     return found
 
 
@@ -125,8 +128,5 @@ def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def perplexity(loss: float) -> float:
-    """Return e to a loss in nats per token; infinity where that is no float."""
-    try:
-        return math.exp(loss)
-    except OverflowError:
-        return math.inf
+    """Return e to a loss in nats per token, at most e^700, which is still a float."""
+    return math.exp(min(loss, 700.0))

@@ -1,18 +1,28 @@
-"""Find a model by its name, and load it with its tokenizer."""
+"""Find a model by its name, and load it whole, with its tokenizer.
 
+Every command reads models with `load_model`, `load_tokenizer_of` and `load_config`: whatever is
+wrong with a folder becomes a `ValueError` here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
+from safetensors import SafetensorError, safe_open
 from transformers import (
+    AutoConfig,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.utils import cached_file
 
+from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.model.setting_rules import refusals
 
 HUB_SECONDS = 10
@@ -41,16 +51,15 @@ def load_for_translation(
 
     Raises:
         ValueError: There is no such folder, and no such repository within reach; or no such device;
-            or the model has no such type.
+            or the model has no such type, or is damaged.
         OSError: It holds no model.
     """
     place = find_device(device)
     found = find_model(name)
     if dtype == "int8" and place.type != "cpu":
         raise ValueError(f"--dtype int8 runs on CPUs, not on {place}: add --device cpu")
-    with refusals(name):
-        model = AutoModelForSeq2SeqLM.from_pretrained(found, dtype=DTYPES[dtype], **UNTRUSTED)
-        tokenizer = AutoTokenizer.from_pretrained(found, **UNTRUSTED)
+    model = load_model(found, dtype=DTYPES[dtype])
+    tokenizer = load_tokenizer_of(found)
     if dtype == "int8":
         if not hasattr(model, "quantize_int8"):
             raise ValueError(
@@ -58,6 +67,75 @@ def load_for_translation(
             )
         model = model.quantize_int8()
     return model.to(place), tokenizer
+
+
+def load_model(name: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Load a model, and refuse one that is not whole: random weights would take part in it.
+
+    Args:
+        name: What `find_model` returned.
+        dtype: Type of the weights.
+
+    Raises:
+        ValueError: A file is damaged, or a tensor is missing, unknown or not finite; names it.
+        OSError: There is no such model.
+    """
+    with refusals(str(name)):
+        for file in Path(name).glob("*.safetensors"):
+            with naming_damage(file), safe_open(file, framework="pt"):
+                pass
+        model, found = AutoModelForSeq2SeqLM.from_pretrained(
+            name, dtype=dtype, output_loading_info=True, **UNTRUSTED
+        )
+    if faults := list(faults_of_model(model, found)):
+        raise ValueError(
+            f"{name} is damaged: {'; '.join(faults[:3])}; copy or download it again, or take "
+            "another checkpoint"
+        )
+    return model
+
+
+def load_tokenizer_of(name: str | Path) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a model, as `load_model`."""
+    with refusals(str(name)):
+        return AutoTokenizer.from_pretrained(name, **UNTRUSTED)
+
+
+def load_config(name: str | Path) -> PretrainedConfig:
+    """Load the config of a model, as `load_model`."""
+    with refusals(str(name)):
+        return AutoConfig.from_pretrained(name, **UNTRUSTED)
+
+
+def faults_of_model(model: PreTrainedModel, found: dict[str, object]) -> Iterator[str]:
+    """Name tensors that are missing, unknown or not finite.
+
+    Args:
+        model: As loaded.
+        found: What `from_pretrained` returns by `output_loading_info=True`.
+    """
+    for kind, names in (
+        ("missing from", found["missing_keys"]),
+        ("unknown in", found["unexpected_keys"]),
+    ):
+        if names:
+            yield f"tensors {kind} the weights: {', '.join(sorted(names))}"
+    for name, parameter in model.named_parameters():
+        if not is_finite(parameter):
+            wrong = parameter.numel() - int(torch.isfinite(parameter).sum())
+            yield f"{name}: {wrong} of {parameter.numel()} numbers are not finite"
+
+
+@contextmanager
+def naming_damage(place: str | Path) -> Iterator[None]:
+    """Turn what safetensors says of damaged weights into a ValueError that names their place."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise ValueError(
+            f"{place}: the weights are damaged ({error}); copy or download them again, or take "
+            "another checkpoint"
+        ) from error
 
 
 def find_device(name: str | None) -> torch.device:

@@ -81,5 +81,13 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, content: object) -> None:
-    """Write indented JSON that keeps every character readable."""
-    write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    """Write indented JSON that keeps every character readable.
+
+    Raises:
+        ValueError: It holds NaN or infinity, which JSON has no word for.
+    """
+    try:
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{path} is not written: {error}") from error
+    write_text(path, text + "\n")

@@ -64,7 +64,7 @@ def main() -> None:
     }
     speeds = measure(contenders, batches, options)
     report = describe(speeds, config, batches, options)
-    text = json.dumps(report, indent=2, default=str) + "\n"
+    text = json.dumps(report, indent=2, default=str, allow_nan=False) + "\n"
     if options.json:
         options.json.write_text(text)
     sys.stdout.write(text)

@@ -1,14 +1,33 @@
+import json
+import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
 import torch
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 from tiny import build_model
+from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import hub
 
 from hf_vanilla_transformer import loading
-from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
+from hf_vanilla_transformer.loading import (
+    find_model,
+    load_for_translation,
+    load_model,
+    model_stamp,
+)
 from hf_vanilla_transformer.tokenization import train_tokenizer
+
+SEPARATE = {"decoder_vocab_size": 90, "share_encoder_decoder_embeddings": False}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("loading")
+    save_model(folder)
+    return folder
 
 
 def test_a_saved_model_loads_with_its_tokenizer(tmp_path):
@@ -76,6 +95,74 @@ def test_a_folder_without_a_model_is_refused_and_a_run_leads_to_its_model(tmp_pa
     with pytest.raises(ValueError, match=f"did you mean {tmp_path}/model"):
         find_model(str(tmp_path))
     assert find_model(f"{tmp_path}/model") == f"{tmp_path}/model"
+
+
+def damage(folder, change):
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, {"format": "pt"})
+
+
+NAME = "model.decoder.layers.0.ffn.fc2.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop(NAME), f"missing from the weights: {NAME};"),
+        (lambda w: w.update(extra=torch.ones(1)), "unknown in the weights: extra;"),
+        (lambda w: w[NAME][0].fill_(math.nan), f"{NAME}: 128 of .* not finite"),
+        (lambda w: w[NAME][0, :2].fill_(-math.inf), f"{NAME}: 2 of .* not finite"),
+    ],
+)
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_model_that_is_not_whole_is_refused_by_the_name_of_a_tensor(
+    change, message, is_sharded, saved, tmp_path
+):
+    folder = shutil.copytree(saved, tmp_path / "model")
+    damage(folder, change)
+    if is_sharded:
+        weights = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        parts = {name: f"model-{i % 2}.safetensors" for i, name in enumerate(weights)}
+        for part in set(parts.values()):
+            of_part = {name: weights[name] for name in weights if parts[name] == part}
+            save_file(of_part, folder / part, {"format": "pt"})
+        index = json.dumps({"metadata": {}, "weight_map": parts})
+        (folder / "model.safetensors.index.json").write_text(index)
+    for dtype in ("fp32", "bf16", "fp16", "int8"):
+        with pytest.raises(ValueError, match=f"^{folder} is damaged: .*{message}"):
+            load_for_translation(str(folder), dtype=dtype, device="cpu")
+    AutoModelForSeq2SeqLM.from_pretrained(folder)  # as the library does it
+
+
+@pytest.mark.parametrize("fields", [{}, {"tie_word_embeddings": False}, SEPARATE])
+def test_tied_weights_are_in_no_file_and_nothing_is_missing(fields, tmp_path):
+    build_model(**fields).save_pretrained(tmp_path)
+    load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("model.safetensors.index.json", '{"metadata": null, "weight_map": {"a": null}}'),
+        ("model.safetensors.index.json", "[]"),
+        ("model.safetensors", "damaged"),
+        ("config.json", '{"model_type": {}}'),
+        ("config.json", "null"),
+        ("generation_config.json", '{"eos_token_id": {}}'),
+        ("tokenizer.json", '{"model": 5}'),
+        ("tokenizer_config.json", '{"tokenizer_class": [1]}'),
+    ],
+)
+def test_an_odd_file_of_a_model_is_a_value_error(file, text, saved, tmp_path):
+    folder = shutil.copytree(saved, tmp_path / "model")
+    if "index" in file:
+        (folder / "model.safetensors").rename(folder / "part.safetensors")
+    (folder / file).write_text(text)
+    with pytest.raises((ValueError, OSError), match="."):
+        load_for_translation(str(folder))
 
 
 FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]

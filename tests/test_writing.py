@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -71,3 +72,11 @@ def test_json_is_readable(tmp_path):
     text = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert "我爱猫" in text
     assert json.loads(text) == {"text": "我爱猫"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_json_cannot_hold_is_not_written(value, tmp_path):
+    write_json(tmp_path / "a.json", {})
+    with pytest.raises(ValueError, match=r"a\.json is not written: "):
+        write_json(tmp_path / "a.json", {"loss": [value]})
+    assert (tmp_path / "a.json").read_text() == "{}\n"

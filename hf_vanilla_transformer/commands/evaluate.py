@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.byte_share import warn_of_bytes
 from hf_vanilla_transformer.commands.evaluation_folder import (
@@ -38,8 +38,8 @@ from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, tra
 from hf_vanilla_transformer.journal import Journal
 from hf_vanilla_transformer.line_output import in_one_line
 from hf_vanilla_transformer.loading import (
-    UNTRUSTED,
     find_model,
+    load_config,
     load_for_translation,
     model_stamp,
 )
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> str | None:
     """Run the command; return what to print, on the main process."""
     check_output(options)
     model_name = find_model(options.model)
-    of_text = languages(options, AutoConfig.from_pretrained(model_name, **UNTRUSTED))
+    of_text = languages(options, load_config(model_name))
     test_set = read_test_set(options, of_text)
     scorer = Scorer(
         test_set.references,

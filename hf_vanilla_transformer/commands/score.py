@@ -4,14 +4,12 @@ import argparse
 import sys
 from itertools import chain, islice
 
-from transformers import AutoConfig
-
 from hf_vanilla_transformer.commands.options import Commands, add_languages, add_model, languages
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.likelihood import log_probs_of_pairs
 from hf_vanilla_transformer.line_output import StreamOutput, refuse_closed, refuse_overwriting
-from hf_vanilla_transformer.loading import UNTRUSTED, find_model, load_for_translation
+from hf_vanilla_transformer.loading import find_model, load_config, load_for_translation
 
 WINDOW_PAIRS = 10_000
 
@@ -47,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     refuse_closed(sys.stdout, 1)
     name = find_model(options.model)
-    of_text = languages(options, AutoConfig.from_pretrained(name, **UNTRUSTED))
+    of_text = languages(options, load_config(name))
     files = [options.source, *([options.target] if options.target else [])]
     refuse_overwriting(files, [1])
     corpora = open_corpora(files, **of_text)

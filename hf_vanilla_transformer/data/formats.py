@@ -16,7 +16,7 @@ import pyarrow as pa
 from datasets import Dataset
 from pyarrow import parquet
 
-from hf_vanilla_transformer.data.lines import OnRead, ignore, iterate_lines
+from hf_vanilla_transformer.data.lines import LONGEST_LINE, OnRead, ignore, iterate_lines
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +26,6 @@ Languages = tuple[str | None, str | None]
 
 DEFAULT_COLUMNS = ("source", "target")
 BATCH_ROWS = 1000
-LONGEST_FIELD = 1 << 24
-"""Characters of a CSV field beyond which a quotation mark must have been left open."""
 LONE_RETURN = "\udc0d"
 r"""Stands for a lone `\r` where `csv` reads, which would refuse it; no text in UTF-8 holds it."""
 
@@ -62,7 +60,7 @@ def read_csv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
     Raises:
         ValueError: The header lacks a column, or a record breaks the rules.
     """
-    csv.field_size_limit(LONGEST_FIELD)
+    csv.field_size_limit(LONGEST_LINE)  # beyond, a quotation mark was left open
     lines = iterate_lines(path, on_read, keep_returns=True)
     records = csv.reader(map(_line_of_csv, lines), strict=True)
     header: list[str] = []
@@ -190,6 +188,11 @@ def _rows_of_tables(tables: Iterable[pa.Table], languages: Languages, name: str)
             for column, text in zip(columns, row, strict=True):
                 if not isinstance(text, str):
                     raise ValueError(f"{name}, row {number}: no text in column {column!r}")
+                if len(text) > LONGEST_LINE:
+                    raise ValueError(
+                        f"{name}, row {number}: column {column!r} has {len(text):,} characters, "
+                        f"more than {LONGEST_LINE:,}; write one sentence a row"
+                    )
             yield number, *row
 
 

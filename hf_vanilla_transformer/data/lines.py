@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 24
+"""Bytes of a line, or characters of a cell, beyond which it is no sentence: tokenising one takes
+the time and memory of thousands."""
 NO_TEXT = (".parquet", ".arrow", ".xlsx", ".xml", ".tmx", ".zip", ".bz2", ".xz", ".zst")
 
 OnRead = Callable[[float], None]
@@ -33,7 +36,8 @@ def iterate_lines(
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: The file is not UTF-8 (the message holds the byte offset), its gzip stream is
-            broken, or its name belongs to a format that is no plain text.
+            broken, a line is longer than `LONGEST_LINE`, or its name belongs to a format that is
+            no plain text.
     """
     path = Path(path)
     if suffix_of(path) in NO_TEXT:
@@ -60,7 +64,7 @@ def decode_lines(data: bytes, *, name: str) -> list[str]:
         name: What an error message calls them.
 
     Raises:
-        ValueError: The bytes are not UTF-8.
+        ValueError: The bytes are not UTF-8, or a line is longer than `LONGEST_LINE`.
     """
     return list(_without_returns(_split([data], name=name)))
 
@@ -89,6 +93,11 @@ def _split(blocks: Iterable[bytes], *, name: str) -> Iterator[str]:
     offset, unfinished = 0, []
     for block in blocks:
         end = block.rfind(b"\n") + 1
+        if sum(map(len, unfinished)) + (block.find(b"\n") if end else len(block)) > LONGEST_LINE:
+            raise ValueError(
+                f"{name}: the line at offset {offset} is longer than {LONGEST_LINE:,} bytes; write "
+                "one sentence a line"
+            )
         if not end:
             unfinished.append(block)
             continue

@@ -17,6 +17,9 @@ from hf_vanilla_transformer.data.token_cache import prepare_pairs
 
 logger = logging.getLogger(__name__)
 
+MOST_REPEATS = 1000
+"""Highest weight of a corpus: each repetition takes memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PassOptions:
@@ -36,8 +39,10 @@ class PassOptions:
 
     def __post_init__(self) -> None:
         for weight in self.weights or ():
-            if not (weight > 0 and math.isfinite(weight)):
-                raise ValueError(f"weight {weight} must be a positive number")
+            if not 0 < weight <= MOST_REPEATS:
+                raise ValueError(
+                    f"weight {weight} must be a positive number of at most {MOST_REPEATS}"
+                )
         if not 0 <= self.bpe_dropout < 1:
             raise ValueError(f"bpe_dropout={self.bpe_dropout} must be at least 0 and below 1")
 

@@ -10,6 +10,7 @@ from transformers import GenerationMixin, PreTrainedModel
 from .attention import CrossAttention, SelfAttention
 from .fast_dropout import FastDropout
 from .fast_layers import FastDecoder, FastEncoder
+from .finite import is_finite
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .positions import LearnedPositions, SinusoidalPositions
 from .quantized_linear import Int8Linear
@@ -66,7 +67,7 @@ def fast_model(model: PreTrainedModel) -> FastModel | None:
     """Return the fast twin of a model as it is now, or None if it has none.
 
     It has one if it only infers, in float32, half precision or int8, and consists of its own parts,
-    with no hook, adapter or compiled piece among them.
+    with no hook, adapter or compiled piece among them, and its weights are finite.
     """
     if not model.fast or model.training or torch.is_grad_enabled():
         return None
@@ -76,6 +77,8 @@ def fast_model(model: PreTrainedModel) -> FastModel | None:
         return None
     twin = _made.get(model)
     if twin is None or not twin.is_current(tensors):
+        if not all(map(is_finite, tensors)):  # the ReLU of oneDNN would make 0 of NaN
+            return None
         twin = _made[model] = FastModel(model, pieces, tensors)
     return twin
 

@@ -12,6 +12,7 @@ from transformers.utils import ModelOutput
 
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
+from .finite import FiniteScores
 from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
 from .token_ids import check_token_ids
 
@@ -220,6 +221,8 @@ class TranslationGenerationMixin(GenerationMixin):
             # An offloaded model says that it is nowhere.
             device = kwargs.get("device") or self.device
             processors.insert(0, SuppressTokensLogitsProcessor([pad], device=device))
+        if not generation_config.remove_invalid_values:
+            processors.insert(0, FiniteScores())
         limits, forced = generation_config._length_limits, generation_config.forced_eos_token_id
         if limits is not None and forced is not None:
             processors.append(ForcedEndAtLimit(limits, forced))

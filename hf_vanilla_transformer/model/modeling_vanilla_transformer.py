@@ -17,6 +17,7 @@ from .fast_dropout import FastDropout  # noqa: F401
 from .fast_generation import FastGenerationMixin
 from .fast_layers import FastDecoder  # noqa: F401
 from .fast_model import fast_model  # noqa: F401
+from .finite import FiniteScores  # noqa: F401
 from .foreign_settings import check_config_settings  # noqa: F401
 from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .decoding_state import DecodingState
+from .finite import check_finite
 from .hypotheses import BeamTrace, Finished, Hypotheses, end_number
 from .search_rules import SearchRules
 from .sorted_batches import size_step
@@ -79,11 +80,12 @@ def greedy_search(search: Search) -> Hypotheses:
     sentences, length = search.prompt.shape
     rows = torch.arange(sentences, device=search.prompt.device)
     is_open = torch.ones_like(rows, dtype=torch.bool)
-    columns, step_scores, was_open = [], [], []
+    columns, step_scores, was_open, highest = [], [], [], []
     logits = search.first_logits()
     while True:
         length += 1
         tokens, scores = top_token(logits, search.rules, length, search.keeps_scores)
+        highest.append(logits.gather(1, tokens[:, None]))
         tokens = torch.where(is_open, tokens, search.pad_token_id)
         columns.append(_spread(tokens, rows, sentences, search.pad_token_id))
         step_scores.append(scores)
@@ -95,6 +97,7 @@ def greedy_search(search: Search) -> Hypotheses:
         if kept is not None:
             rows, tokens, is_open = rows[kept], tokens[kept], is_open[kept]
         logits = search.step(tokens, search.state)
+    check_finite(torch.cat(highest))
     steps = int(torch.stack(was_open).sum())
     sequences = torch.cat((search.prompt, torch.stack(columns[:steps], 1)), 1)
     return Hypotheses(sequences, step_scores=_kept(step_scores[:steps], search))
@@ -133,6 +136,7 @@ class BeamSearch:
         # Until something ends there are no books to keep; other devices are not asked.
         self.has_finished = self.rows.device.type != "cpu"
         self.step_scores: list[Tensor] = []
+        self.highest: list[Tensor] = []
 
     def run(self, returned: int) -> Hypotheses:
         """Search and return the best `returned` hypotheses of each sentence, at most n."""
@@ -147,6 +151,7 @@ class BeamSearch:
                 tokens, parents = tokens[kept], parents[kept]
             search.state.follow(parents)
             logits = search.step(tokens.flatten(), search.state)
+        check_finite(torch.cat(self.highest))
         self.finished.put_away(self.rows)
         scores, ends = self.finished.best(returned)
         sequences, indices = self.trace.read(ends, search.prompt, search.pad_token_id)
@@ -158,6 +163,7 @@ class BeamSearch:
         scores, tokens, parents, step_scores = top_continuations(
             logits, self.running, search.rules, length, self.count, search.keeps_scores
         )
+        self.highest.append(scores[:, 0])
         if step_scores is not None:
             rows = self.beams if steps == 1 else 1
             self.step_scores.append(step_scores.repeat_interleave(rows, 0))

@@ -16,6 +16,7 @@ from transformers.generation import (
     SuppressTokensLogitsProcessor,
 )
 
+from .finite import FiniteScores
 from .lengths import ForcedEndAtLimit, SourceLengthLimit
 
 
@@ -151,14 +152,15 @@ def _ids(ids: Tensor | list[int] | int) -> list[int]:
     return torch.as_tensor(ids).flatten().tolist()
 
 
-def _ignore(rules: SearchRules, criterion: MaxLengthCriteria | SourceLengthLimit) -> None:
-    """Limits are read together."""
+def _ignore(rules: SearchRules, part: MaxLengthCriteria | SourceLengthLimit | FiniteScores) -> None:
+    """Limits are read together, and every search checks its scores."""
 
 
 _READERS = {
     EosTokenCriteria: _read_end,
     MaxLengthCriteria: _ignore,
     SourceLengthLimit: _ignore,
+    FiniteScores: _ignore,
     MinLengthLogitsProcessor: _read_min_length,
     MinNewTokensLengthLogitsProcessor: _read_min_new_tokens,
     SuppressTokensLogitsProcessor: _read_suppressed,

@@ -108,13 +108,15 @@ def refusals(place: str) -> Iterator[None]:
 
     Raises:
         ValueError: Names the place and the error.
-        OSError: The library's own, as it was.
+        OSError, MemoryError, RuntimeError: As it was, if it is of a limit of the machine.
     """
     try:
         yield
-    except (ValueError, OSError):
+    except (ValueError, OSError, MemoryError):
         raise
     except Exception as error:  # `tokenizers` raises nothing more precise
+        if "memory" in str(error) or "new thread" in str(error):  # limits of the machine
+            raise
         cause = error.__context__ or error
         text = f"{type(cause).__name__}: {cause}"
         raise ValueError(f"{place} holds what the library does not take ({text})") from error

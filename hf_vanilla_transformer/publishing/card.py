@@ -1,9 +1,7 @@
 """Write the card of a model: what it is, how to use it, what it was made of, how good it is."""
 
-import html
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from hf_vanilla_transformer.model.configuration_vanilla_transformer import Vanil
 from hf_vanilla_transformer.publishing.figures import shown_count, shown_score
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
 from hf_vanilla_transformer.publishing.library_push import is_librarys_template
+from hf_vanilla_transformer.publishing.markup import code, plain, without_controls
 from hf_vanilla_transformer.publishing.report import (
     evaluation_results,
     refuse_other_languages,
@@ -60,6 +59,7 @@ def write_card(
     """
     folder = Path(folder)
     repo_id = repo_id or folder.resolve().name
+    reports = [without_controls(report) for report in reports]
     config = VanillaTransformerConfig.from_pretrained(folder)
     old = _old_card(folder / CARD)
     data = _metadata(old.data, config, reports, repo_id)
@@ -68,7 +68,7 @@ def write_card(
         draw_learning_curve(validations, folder / CURVE)
     values = _of_model(folder, config, data) | _of_training(training, reports)
     values |= {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
-    values |= {"count": shown_count, "score": shown_score}
+    values |= {"count": shown_count, "score": shown_score, "plain": plain, "code": code}
     new = ModelCard.from_template(data, template_str=TEMPLATE, **values)
     kept = "" if is_librarys_template(old) else old.text
     card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(kept, new.text)}")
@@ -191,14 +191,9 @@ def _of_training(
         "processes": report.get("training", {}).get("processes", 1),
         "curve": CURVE if _validations(report) else None,
         "examples": shown,
-        "tested": [{name: _table_cell(text) for name, text in one.items()} for one in tested],
+        "tested": tested,
         "example": json.dumps(examples[0]["source"] if examples else "...", ensure_ascii=False),
     }
-
-
-def _table_cell(text: str) -> str:
-    """Return a text that Markdown shows as it is, within a table."""
-    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
 
 
 def _validations(report: dict[str, object]) -> list[dict[str, float | None]]:

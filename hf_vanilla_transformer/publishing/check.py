@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from hf_vanilla_transformer.loading import faults_of_model
 from hf_vanilla_transformer.model import modeling_vanilla_transformer
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import AUTO_MAP, TRANSLATION
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
@@ -112,16 +112,7 @@ def _broken_parts(folder: Path) -> Iterator[str]:
     model, loading = VanillaTransformerForConditionalGeneration.from_pretrained(
         folder, output_loading_info=True, use_safetensors=True
     )
-    for kind, names in (
-        ("missing from", loading["missing_keys"]),
-        ("unknown in", loading["unexpected_keys"]),
-    ):
-        if names:
-            yield f"tensors {kind} the weights: {', '.join(sorted(names))}"
-    for name, parameter in model.named_parameters():
-        wrong = parameter.numel() - int(torch.isfinite(parameter).sum())
-        if wrong:
-            yield f"{name}: {wrong} of {parameter.numel()} numbers are not finite"
+    yield from faults_of_model(model, loading)
     yield from _other_ids(model, VanillaTransformerTokenizer.from_pretrained(folder))
 
 

@@ -18,6 +18,7 @@ from hf_vanilla_transformer.publishing.figures import (
     shown_score,
     shown_time,
 )
+from hf_vanilla_transformer.publishing.markup import ODD, code, plain, shell_words
 from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
 from hf_vanilla_transformer.publishing.weights import weight_digests
 from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
@@ -143,14 +144,14 @@ def training_data(report: dict[str, object]) -> str:
     """Return a list of the corpora of a training, in Markdown, empty if they are not known."""
     arguments = report.get("arguments", {})
     lines = [
-        f"- {label}: {', '.join(f'`{shown_path(name)}`' for name in arguments[kind])}"
+        f"- {label}: {', '.join(code(shown_path(name)) for name in arguments[kind])}"
         for kind, label in zip(CORPORA, ("training", "validation"), strict=True)
         if arguments.get(kind)
     ]
     left_out = {rule: count for rule, count in report.get("left_out", {}).items() if count}
     if left_out:
         counts = ", ".join(
-            f"{rule.replace('_', ' ')}: {shown_count(n)}" for rule, n in left_out.items()
+            f"{plain(rule.replace('_', ' '))}: {shown_count(n)}" for rule, n in left_out.items()
         )
         lines.append(f"- left out by cleaning: {counts}")
     return "\n".join(lines)
@@ -160,7 +161,7 @@ def training_command(report: dict[str, object]) -> str:
     """Return the command that made the model; options that are as they always are stay out."""
     arguments = report.get("arguments")
     if arguments is None:
-        return str(report.get("made_by", ""))
+        return shell_words(str(report.get("made_by", "")).split())
     words = ["vanilla-transformer", "train"]
     for name, value in arguments.items():
         if value is None or value is False or value == _defaults().get(name, MISSING):
@@ -168,7 +169,7 @@ def training_command(report: dict[str, object]) -> str:
         words.append(f"--{name.replace('_', '-')}")
         given = value if isinstance(value, list) else [] if value is True else [value]
         words += [shown_path(one) if name in PATHS else _typed(one) for one in given]
-    return shlex.join(words)
+    return shell_words([word if ODD.search(word) else shlex.quote(word) for word in words])
 
 
 def shown_path(name: str) -> str:

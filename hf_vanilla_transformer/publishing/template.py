@@ -3,7 +3,7 @@
 TEMPLATE = """---
 {{ card_data }}
 ---
-# {{ name }}
+# {{ plain(name) }}
 
 This model translates {{ source }} into {{ target }}.
 
@@ -47,11 +47,11 @@ The repository says how it decodes (`generation_config.json`): {{ decoding }}.
 {% if examples %}
 It was shown these sentences after training, and wrote:
 
-{% for one in examples %}- {{ one.source }} → {{ one.translation }}
+{% for one in examples %}- {{ plain(one.source) }} → {{ plain(one.translation) }}
 {% endfor %}{% endif %}{% if corpora or data %}
 ## Data
 
-{% if corpora %}- corpus: {{ corpora | join(", ") }}
+{% if corpora %}- corpus: {{ plain(corpora | join(", ")) }}
 {% endif %}{{ data }}
 {% endif %}{% if training %}
 ## Training
@@ -64,7 +64,7 @@ It was shown these sentences after training, and wrote:
 
 {% endif %}| | |
 |---|---|
-{% for label, figure in training %}| {{ label }} | {{ figure }} |
+{% for label, figure in training %}| {{ label }} | {{ plain(figure) }} |
 {% endfor %}{% if curve %}
 ![Validation scores over the updates]({{ curve }})
 {% endif %}{% endif %}{% if results %}
@@ -73,13 +73,13 @@ It was shown these sentences after training, and wrote:
 More is better for BLEU and chrF, less for TER, loss and perplexity.
 
 {% for test_set, one in results %}{% set metric, more = one.metric_type, one.metric_args or {} -%}
-- {{ one.metric_name }} **{{ score(metric, one.metric_value) }}**
+- {{ plain(one.metric_name) }} **{{ score(metric, one.metric_value) }}**
 {%- if more.confidence %} (95 % confidence: {{ score(metric, more.confidence.mean) }} ±
-{#- #} {{ score(metric, more.confidence.margin) }}){% endif %} on {{ test_set }}
-{%- if one.dataset_split %}, {{ one.dataset_split }}{% endif %}
+{#- #} {{ score(metric, more.confidence.margin) }}){% endif %} on {{ plain(test_set) }}
+{%- if one.dataset_split %}, {{ plain(one.dataset_split) }}{% endif %}
 {%- if more.tokens is number %}, {{ count(more.tokens) }} tokens{% endif %}
-{%- if more.dtype %}, {{ more.dtype }}{% endif %}
-{%- if more.signature %} (`{{ more.signature }}`){% endif %}
+{%- if more.dtype %}, {{ plain(more.dtype) }}{% endif %}
+{%- if more.signature %} ({{ code(more.signature) }}){% endif %}
 {% endfor %}{% endif %}{% if tested %}
 ## Examples
 
@@ -87,7 +87,8 @@ More is better for BLEU and chrF, less for TER, loss and perplexity.
 
 | source | translation | reference |
 |---|---|---|
-{% for one in tested %}| {{ one.source }} | {{ one.translation }} | {{ one.reference }} |
+{% for one in tested %}| {{ plain(one.source) }} | {{ plain(one.translation) }}
+{#- #} | {{ plain(one.reference) }} |
 {% endfor %}{% endif %}
 ## Limits
 
@@ -102,7 +103,7 @@ More is better for BLEU and chrF, less for TER, loss and perplexity.
 
 ## Licence
 
-{% if licence %}{{ licence }}
+{% if licence %}{{ plain(licence) }}
 {%- else %}None was chosen: ask the owner of this repository before you use the model.
 {%- endif %}
 """

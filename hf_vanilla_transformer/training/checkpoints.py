@@ -4,14 +4,15 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from hf_vanilla_transformer.loading import naming_damage
+from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.writing import write_folder
 
 logger = logging.getLogger(__name__)
@@ -98,8 +99,8 @@ def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
     §6.1). Sums are kept in float64.
 
     Raises:
-        ValueError: No checkpoint is given, one holds no safetensors file or a damaged one, or
-            their tensors differ in name or shape.
+        ValueError: No checkpoint is given, one holds no safetensors file, a damaged one or numbers
+            that are not finite, or their tensors differ in name or shape.
     """
     if not checkpoints:
         raise ValueError("no checkpoint to average")
@@ -141,20 +142,8 @@ def check_weights(checkpoint: str | Path) -> None:
         ValueError: They are.
     """
     for file in _weight_files(checkpoint):
-        with _naming_damage(file), safe_open(file, framework="pt"):
+        with naming_damage(file), safe_open(file, framework="pt"):
             pass
-
-
-@contextmanager
-def _naming_damage(place: str | Path) -> Iterator[None]:
-    """Turn what safetensors says of damaged weights into a ValueError that names their place."""
-    try:
-        yield
-    except SafetensorError as error:
-        raise ValueError(
-            f"{place}: the weights are damaged ({error}); copy or download them again, or take "
-            "another checkpoint"
-        ) from error
 
 
 def _point_at(link: Path, name: str) -> None:
@@ -194,8 +183,10 @@ def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:
     """Read every tensor of a model folder, in one safetensors file or several."""
     weights = {}
     for file in _weight_files(checkpoint):
-        with _naming_damage(file):
+        with naming_damage(file):
             weights |= load_file(file)
+    for name in (name for name, tensor in weights.items() if not is_finite(tensor)):
+        raise ValueError(f"{checkpoint}: {name} has numbers that are not finite; leave it out")
     return weights
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.loading import load_model
 from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.checkpoints import (
     average_checkpoints,
@@ -181,5 +182,5 @@ def _save_average(
         _keep_card(output)
         average_checkpoints(checkpoints, output)
     accelerator.wait_for_everyone()
-    model = AutoModelForSeq2SeqLM.from_pretrained(output).to(accelerator.device)
+    model = load_model(output).to(accelerator.device)
     return validate(model, step)

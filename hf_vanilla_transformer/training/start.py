@@ -8,9 +8,14 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from accelerate.utils import ProjectConfiguration, TorchDynamoPlugin, set_seed
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.loading import UNTRUSTED, find_model
+from hf_vanilla_transformer.loading import (
+    find_model,
+    load_config,
+    load_model,
+    load_tokenizer_of,
+)
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.generation import PAPER_DECODING
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
@@ -25,7 +30,6 @@ from hf_vanilla_transformer.tokenization import (
 )
 from hf_vanilla_transformer.training.architecture import read_architecture
 from hf_vanilla_transformer.training.arguments import LoopArguments, RunArguments
-from hf_vanilla_transformer.training.checkpoints import check_weights
 from hf_vanilla_transformer.training.trackers import choose_trackers
 from hf_vanilla_transformer.writing import write_folder
 
@@ -122,20 +126,16 @@ def prepare_tokenizer(
     folder = Path(run.output) / TOKENIZER
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
-            tokenizer = (
-                AutoTokenizer.from_pretrained(checkpoint, **UNTRUSTED)
-                if checkpoint
-                else new_tokenizer(run, texts)
-            )
+            tokenizer = load_tokenizer_of(checkpoint) if checkpoint else new_tokenizer(run, texts)
             with write_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)
-        return AutoTokenizer.from_pretrained(checkpoint or folder, **UNTRUSTED)
+        return load_tokenizer_of(checkpoint or folder)
 
 
 def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
     """Return the tokenizer that the options ask for, as `prepare_tokenizer`."""
     if run.from_model:
-        return AutoTokenizer.from_pretrained(find_model(run.from_model), **UNTRUSTED)
+        return load_tokenizer_of(find_model(run.from_model))
     if run.tokenizer:
         return load_tokenizer(run.tokenizer)
     learn = partial(
@@ -152,10 +152,8 @@ def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
 
 def find_limit(run: RunArguments) -> int:
     """Return how many tokens a side may have for the model that the options ask for."""
-    if run.from_model:
-        config = AutoConfig.from_pretrained(find_model(run.from_model), **UNTRUSTED)
-    else:
-        config = preset_of(run).config()
+    found = run.from_model and find_model(run.from_model)
+    config = load_config(found) if found else preset_of(run).config()
     return config.max_position_embeddings
 
 
@@ -184,9 +182,7 @@ def prepare_model(
         model.generation_config.update(**search_of(run))
         return model
     found = checkpoint or find_model(run.from_model)
-    if Path(found).is_dir():
-        check_weights(found)
-    model = AutoModelForSeq2SeqLM.from_pretrained(found, **UNTRUSTED).float()
+    model = load_model(found)
     if not isinstance(model, VanillaTransformerForConditionalGeneration):
         raise ValueError(
             f"{found} is a {type(model).__name__}; this command trains VanillaTransformer models, "

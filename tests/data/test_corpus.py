@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from hf_vanilla_transformer.data import formats
+from hf_vanilla_transformer.data import formats, lines
 from hf_vanilla_transformer.data.corpus import (
     Pair,
     holds_pairs,
@@ -343,12 +343,35 @@ def test_returns_in_csv_are_text_but_before_the_end_of_a_record(tmp_path):
 
 
 def test_fields_of_csv_may_be_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "LONGEST_FIELD", 300_000)
+    monkeypatch.setattr(formats, "LONGEST_LINE", 300_000)
     path = write(tmp_path / "x.csv", f"source,target\n{'a' * 200_000},b\n")
     assert read_pairs(path) == [Pair("a" * 200_000, "b")]
     write(path, f'source,target\n"{"a" * 300_001}",b\n')
     with pytest.raises(ValueError, match=r"x\.csv, line 2: field larger than field limit"):
         read_pairs(path)
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.tsv.gz"])
+def test_a_line_that_is_no_sentence_is_refused_in_every_format(name, tmp_path, monkeypatch):
+    for module in (formats, lines):
+        monkeypatch.setattr(module, "LONGEST_LINE", 200_000)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 1000)
+    for length in (199_000, 200_001):
+        text = "a" * length
+        if name.endswith("parquet"):
+            table = pa.table({"source": [text], "target": ["b"]})
+            parquet.write_table(table, tmp_path / name)
+        elif name.endswith("gz"):
+            (tmp_path / name).write_bytes(gzip.compress(f"c\td\n{text}\tb\n".encode()))
+        else:
+            record = json.dumps({"source": text, "target": "b"})
+            content = {"tsv": f"{text}\tb", "csv": f"source,target\n{text},b", "jsonl": record}
+            write(tmp_path / name, content[name[2:]] + "\n")
+        if length < 200_000:
+            assert read_pairs(tmp_path / name)[-1].source == text
+        else:
+            with pytest.raises(ValueError, match=f"{name}.*(200,000|field limit)"):
+                read_pairs(tmp_path / name)
 
 
 @pytest.mark.parametrize(

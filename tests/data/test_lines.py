@@ -71,3 +71,11 @@ def test_progress_adds_up_to_the_size_on_the_disk(tmp_path, name):
     assert sum(1 for _ in iterate_lines(path, read.append)) == 200_000
     assert sum(read) == path.stat().st_size
     assert name.endswith("gz") or len(read) > 1
+
+
+def test_a_line_of_standard_input_has_the_same_limit(monkeypatch):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 5)
+    assert decode_lines(b"abcde\n", name="x") == ["abcde"]
+    for data in (b"abcdef\n", b"abcdef"):
+        with pytest.raises(ValueError, match="x: the line at offset 0 is longer than 5 bytes"):
+            decode_lines(data, name="x")

@@ -73,6 +73,7 @@ def test_weights_repeat_a_corpus_or_take_another_part_of_it_each_pass(prepare):
         ([1.0], "1 weights for 2 corpora"),
         ([1.0, 0.0], "weight 0.0 must be a positive"),
         ([1.0, -1.0], "weight -1.0 must be"),
+        ([1e9, 1.0], "weight 1000000000.0 must be a positive number of at most 1000"),
         ([float("nan"), 1.0], "weight nan must be"),
         ([0.001, 0.001], "leave no pair of corpora of"),
     ],

@@ -68,6 +68,9 @@ def test_an_error_within_the_library_becomes_a_refusal_with_its_cause():
         raise FileNotFoundError("x")
     with pytest.raises(ValueError, match="^as it was$"), refusals("the place"):
         raise ValueError("as it was")
+    for text in ("DefaultCPUAllocator: can't allocate memory", "can't start new thread"):
+        with pytest.raises(RuntimeError, match=text), refusals("the place"):
+            raise RuntimeError(text)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "{", "[" * 100_000])

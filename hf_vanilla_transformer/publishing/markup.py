@@ -1,0 +1,48 @@
+"""Text of reports and folders on a card: it is shown as it is, and is never markup."""
+
+import html
+import re
+
+from hf_vanilla_transformer.terminal import CONTROLS, printable
+
+# What would end a line, a span of code or a block of it, or begin HTML.
+ODD = re.compile(rf"[\n\t`<]|{CONTROLS.pattern}")
+
+
+def without_controls(value: object) -> object:
+    """Return a value of JSON with the control characters in all of its texts spelt out."""
+    if isinstance(value, str):
+        return printable(value).replace("\n", "\\n")
+    if isinstance(value, list):
+        return [without_controls(item) for item in value]
+    if isinstance(value, dict):
+        return {without_controls(name): without_controls(item) for name, item in value.items()}
+    return value
+
+
+def plain(text: object) -> str:
+    """Return one line of Markdown, also within a table, that shows a text as it is."""
+    line = html.escape(" ".join(printable(str(text)).split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", line)
+
+
+def code(text: str) -> str:
+    """Return a text as a span of code, not for tables; as plain text where it could not be one."""
+    return plain(text) if ODD.search(text) else f"`{text}`"
+
+
+def shell_words(words: list[str]) -> str:
+    """Return words on one line for a shell to read; odd characters as Bash writes them."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    if not ODD.search(word):
+        return word
+    inside = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{ODD.sub(_escaped, inside)}'"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 128 else f"\\u{number:04x}"

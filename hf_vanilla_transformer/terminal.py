@@ -1,0 +1,64 @@
+"""What a command shows: text without control characters, and a failure in one line."""
+
+import logging
+import re
+
+import torch
+from safetensors import SafetensorError
+
+# All but the line feed and the tab: they move the cursor, name windows, or turn the direction of
+# writing. Halves of surrogate pairs stand in names of files that are not UTF-8.
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# Texts of PyTorch, whose errors are all of one type.
+NO_MEMORY = re.compile("out of memory|allocate memory|start new thread", re.IGNORECASE)
+LOST_PROCESS = re.compile(
+    r"gloo|nccl|Connection (closed|reset) by peer|Broken pipe|Socket", re.IGNORECASE
+)
+NO_DISK = re.compile("No space left|File too large|PytorchStreamWriter|inline_container")
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters spelt out, as `\x1b`."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class LineFormatter(logging.Formatter):
+    """Format log lines without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return printable(super().format(record))
+
+
+def in_one_line(text: object) -> str:
+    """Return a text, or that of an error, as one line that a terminal shows as it is."""
+    return printable(" ".join(str(text).split()))
+
+
+def failure(error: BaseException) -> str | None:
+    """Return in one line what a user can see to; None for an error in this program.
+
+    That is bad input, a limit of memory or disk, a missing package, a process that is gone, and
+    whatever `tokenizers` raises on texts and files that it does not take.
+    """
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return in_one_line(f"{error.filename}: {error.strerror.lower()}")
+    text = in_one_line(error)
+    if isinstance(error, ValueError | OSError | ArithmeticError | ImportError | SafetensorError):
+        return text or type(error).__name__
+    if isinstance(error, MemoryError) or _says(error, NO_MEMORY):
+        return f"not enough memory ({text or type(error).__name__}); use smaller batches or files"
+    if isinstance(error, torch.distributed.DistError) or _says(error, LOST_PROCESS):
+        return f"another process of this run is gone, see its message ({text})"
+    if _says(error, NO_DISK):
+        return f"the disk is full, or files are limited in size ({text})"
+    # `tokenizers` raises nothing more precise; its panics are no `Exception`.
+    if type(error) is Exception or type(error).__name__ == "PanicException":
+        return f"the tokenizer failed: {text}"
+    return None
+
+
+def _says(error: BaseException, what: re.Pattern[str]) -> bool:
+    return isinstance(error, RuntimeError) and what.search(str(error)) is not None
