@@ -17,6 +17,7 @@ from .compat import CACHE_KEY
 from .fast_model import fast_model
 from .generation import TranslationGenerationMixin
 from .hypotheses import Hypotheses
+from .lengths import length_penalty
 from .search import BeamSearch, Search, greedy_search
 from .search_rules import SearchRules, compile_rules
 from .stacks import checked_segments
@@ -136,7 +137,7 @@ def _fast_search(
 def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
     if settings.num_beams == 1:
         return greedy_search(search)
-    ranking = settings.length_penalty, settings.early_stopping
+    ranking = length_penalty(settings), settings.early_stopping
     return BeamSearch(search, settings.num_beams, *ranking).run(settings.num_return_sequences)
 
 

@@ -1,5 +1,7 @@
 """The original Transformer (Vaswani et al. 2017) as models of the Hugging Face library."""
 
+from os import PathLike
+
 from torch import Tensor, nn
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
@@ -21,7 +23,7 @@ from .generation import OWN_SETTINGS
 from .generation_settings import check_search_settings  # noqa: F401
 from .hypotheses import Hypotheses  # noqa: F401
 from .layers import EncoderLayer  # noqa: F401
-from .lengths import SourceLengthLimit  # noqa: F401
+from .lengths import given_ranking
 from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
 from .packed_linear import pack  # noqa: F401
@@ -177,6 +179,17 @@ class VanillaTransformerForConditionalGeneration(
             decoder_start_token_id=config.decoder_start_token_id,
             **OWN_SETTINGS,
         )
+
+    def save_pretrained(
+        self, save_directory: str | PathLike[str], *args: object, **kwargs: object
+    ) -> None:
+        """Save as the library does, unless the generation config contradicts itself.
+
+        Raises:
+            ValueError: It sets two length penalties; nothing is written.
+        """
+        given_ranking(vars(self.generation_config))
+        super().save_pretrained(save_directory, *args, **kwargs)
 
     def get_output_embeddings(self) -> nn.Linear:
         """Return the projection to the vocabulary."""

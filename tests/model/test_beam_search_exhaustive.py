@@ -96,7 +96,7 @@ def test_penalties_rank_differently(model):
 
 
 def test_two_penalties_at_once_are_refused(model):
-    with pytest.raises(ValueError, match=r"length_penalty=1\.0 and gnmt_alpha=0\.6"):
+    with pytest.raises(ValueError, match=r"gnmt_alpha=0\.6 and length_penalty=1\.0"):
         model.generate(torch.tensor([[4, 3]]), num_beams=2, length_penalty=1.0, gnmt_alpha=0.6)
 
 
