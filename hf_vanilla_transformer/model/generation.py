@@ -223,6 +223,8 @@ class TranslationGenerationMixin(GenerationMixin):
     def _get_stopping_criteria(
         self, generation_config: GenerationConfig, *args: object, **kwargs: object
     ) -> StoppingCriteriaList:
+        if (tokenizer := kwargs.get("tokenizer")) is not None:  # for `stop_strings`
+            kwargs["tokenizer"] = getattr(tokenizer, "target", tokenizer)
         criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
         if generation_config._length_limits is not None:
             criteria.append(SourceLengthLimit(generation_config._length_limits))

@@ -19,8 +19,9 @@ from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
 
-# What versions of the library hand to every `forward`, and this one has no use for.
-IGNORED_ARGUMENTS = {"cache_position"}
+# What versions of the library hand to every `forward`, and this one has no use for; tokenizers are
+# handed to `generate` for `stop_strings`.
+IGNORED_ARGUMENTS = {"cache_position", "tokenizer", "assistant_tokenizer"}
 
 NO_PICKLES = (
     "other weights (pytorch_model.bin, *.pt) are pickles, which may run code where they are read, "
