@@ -20,6 +20,7 @@ from .lengths import (
     given_ranking,
     length_penalty,
 )
+from .vocabulary import RemovedTokens, removed_ids
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
 # "never" stops a search when no running beam can still win, as the authors' own beam search does.
@@ -210,11 +211,13 @@ class TranslationGenerationMixin(GenerationMixin):
         self, generation_config: GenerationConfig, *args: object, **kwargs: object
     ) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        pad, eos = self.config.pad_token_id, self.config.eos_token_id
-        if pad is not None and pad != eos:
+        if removed := removed_ids(self):
+            is_beam_search = (
+                generation_config.num_beams > 1
+            )  # other searches are given no log-probs
+            kind = RemovedTokens if is_beam_search else SuppressTokensLogitsProcessor
             # An offloaded model says that it is nowhere.
-            device = kwargs.get("device") or self.device
-            processors.insert(0, SuppressTokensLogitsProcessor([pad], device=device))
+            processors.insert(0, kind(removed, device=kwargs.get("device") or self.device))
         limits, forced = generation_config._length_limits, generation_config.forced_eos_token_id
         if limits is not None and forced is not None:
             processors.append(ForcedEndAtLimit(limits, forced))

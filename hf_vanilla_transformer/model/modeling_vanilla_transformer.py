@@ -35,7 +35,6 @@ from .pretrained import (
     embedding_ties,
     given_or,
     output_ties,
-    suppress_padding_rows,
 )
 from .quantized_linear import QuantizationMixin
 from .search import BeamSearch  # noqa: F401
@@ -45,6 +44,7 @@ from .sorted_batches import in_batches  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
 from .texts import checked  # noqa: F401
 from .top_tokens import highest  # noqa: F401
+from .vocabulary import change_rows
 
 
 class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
@@ -215,7 +215,7 @@ class VanillaTransformerForConditionalGeneration(
         self.lm_head = self._get_resized_lm_head(self.lm_head, rows, mean_resizing=mean_resizing)
         self.lm_head.requires_grad_(is_trained)
         embeddings = super()._resize_token_embeddings(rows, None, mean_resizing)
-        suppress_padding_rows(self.generation_config, old_rows, tokens, rows)
+        change_rows(self.generation_config, old_rows, tokens, rows)
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ def hypotheses():
 def log_probability(model, source, hypothesis):
     inputs = torch.tensor([[model.config.decoder_start_token_id, *hypothesis[:-1]]])
     logits = model(input_ids=source, decoder_input_ids=inputs).logits[0]
+    logits[:, model.config.pad_token_id] = -torch.inf  # no token of the search
     chosen = logits.log_softmax(-1)[torch.arange(len(hypothesis)), torch.tensor(hypothesis)]
     return chosen.sum().item()
 

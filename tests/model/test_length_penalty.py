@@ -30,6 +30,7 @@ def log_probability(model, inputs, row):
     n = generated_length(row)
     target = row[: n + 1][None]
     logits = model(**inputs, decoder_input_ids=target[:, :-1]).logits
+    logits[..., model.config.pad_token_id] = -torch.inf  # no token of the search
     chosen = logits.log_softmax(-1).gather(-1, target[:, 1:, None])
     return chosen.sum().item()
 

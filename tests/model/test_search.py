@@ -55,7 +55,8 @@ class Language:
 
 
 def search_on(language, limits=(LIMIT,) * SENTENCES):
-    rules = SearchRules(torch.tensor(limits), torch.tensor([END]), banned=[PAD])
+    none = torch.empty(0, dtype=torch.long)
+    rules = SearchRules(torch.tensor(limits), torch.tensor([END]), none, banned=[PAD])
     return Search(language.step, language, torch.full((SENTENCES, 1), START), rules, PAD)
 
 
