@@ -116,6 +116,21 @@ def test_ids_are_those_of_the_plain_path(tiny_model, source, log, architecture, 
     assert log() == []
 
 
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_as_many_beams_go_on_where_every_end_is_likelier_than_a_word(
+    tiny_model, source, log, early_stopping
+):
+    model = tiny_model(seed=5, vocab_size=100, output_bias=True)
+    ends = [END, 10, 20, 30]
+    model.lm_head.bias.data[ends] = 6.0
+    search = {"num_beams": 2, "eos_token_id": ends, "length_penalty": 3.0}
+    search |= {"num_return_sequences": 2, "early_stopping": early_stopping}
+    fast, _ = assert_same(model, source, **search)
+    assert log() == []
+    if early_stopping == "never":
+        assert fast.sequences.shape[1] > 3
+
+
 @pytest.mark.parametrize("name", ["beams", "paper", "early end", "beams with forced ids"])
 def test_scores_are_those_of_the_plain_path(model, source, log, name):
     fast, plain = assert_same(model, source, output_scores=True, **SEARCHES[name])
