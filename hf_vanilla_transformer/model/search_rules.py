@@ -120,7 +120,7 @@ def compile_rules(
     rules.limits = torch.full((sentences,), max_length, device=device)
     for criterion in criteria:
         if type(criterion) is SourceLengthLimit:
-            rules.limits = rules.limits.minimum(criterion.limits)
+            rules.limits = criterion.limits.clamp(max=max_length)
     return rules
 
 

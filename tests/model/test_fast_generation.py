@@ -152,10 +152,21 @@ def test_greedy_scores_are_those_of_the_plain_path(model, source):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
-def test_default_limits_are_those_of_each_sentence(model, source):
-    fast, plain = (model.generate(source, num_beams=2) for model.fast in (True, False))
+@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}], ids=str)
+def test_default_limits_are_those_of_each_sentence(model, source, settings):
+    settings = {"num_beams": 2, **settings}
+    fast, plain = (model.generate(source, **settings) for model.fast in (True, False))
     assert torch.equal(fast, plain)
     assert fast.shape[1] > 50
+
+
+def test_hypotheses_that_there_are_not_are_blank(model, source):
+    """A forced end leaves one hypothesis: what fills the beam up has no score."""
+    settings = {"num_beams": 3, "num_return_sequences": 3, "gnmt_alpha": 0.0}
+    settings |= {"forced_eos_token_id": END, "max_new_tokens": 1}
+    found = run(model, source, **settings)
+    assert found.sequences.tolist() == [[2, END], [2, 0], [2, 0]] * 4
+    assert found.sequences_scores.view(4, 3)[:, 1:].eq(-1e9).all()
 
 
 class Silence(BaseStreamer):
