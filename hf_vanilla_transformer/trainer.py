@@ -16,6 +16,7 @@ from transformers.utils import CONFIG_NAME, PushInProgress
 
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.loss import IGNORED_LABEL
+from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.publishing.card import write_card
 from hf_vanilla_transformer.publishing.files import PICKLES
 
@@ -95,6 +96,8 @@ class TranslationTrainer(Seq2SeqTrainer):
     ) -> EvalLoopOutput:
         """Evaluate as the library does, without repetitions; the loss is that of a target token."""
         self._evaluated = []
+        if self.processing_class is not None:
+            suppress_rows_without_token(self.model, self.processing_class)
         self.gather_function = self.accelerator.gather_for_metrics
         output = super().evaluation_loop(
             dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix

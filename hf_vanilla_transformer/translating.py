@@ -13,6 +13,7 @@ from hf_vanilla_transformer.data.collate import collate_sources, pad_rows
 from hf_vanilla_transformer.inference import encode_texts, inference
 from hf_vanilla_transformer.likelihood import token_log_probs
 from hf_vanilla_transformer.model.sorted_batches import BATCH_TOKENS, longest_first, on_all_cores
+from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.scoring import check_texts
 
 # What `generate` returns is settled here, whatever the model's own settings say.
@@ -69,6 +70,7 @@ class Sentences:
         beams = next(number for number in given if number is not None)
         if not isinstance(beams, int) or beams < 1:
             raise ValueError(f"num_beams={beams!r} is not a whole number of at least 1")
+        suppress_rows_without_token(model, tokenizer)
         self.model, self._tokenizer, self._generation = model, tokenizer, generation
         self._count = len(sentences)
         filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]

@@ -77,10 +77,11 @@ def export_to_ctranslate2(
     _set_weights(spec, float_weights(model), model)
     spec.validate()
     spec.optimize(quantization=quantization)
+    suppressed = [[target_tokens[index]] for index in suppressed_ids(model, tokenizer)]
     with write_folder(folder) as unfinished:
         spec.save(str(unfinished))
         save_tokenizer(tokenizer, unfinished)
-        write_json(unfinished / SETTINGS_FILE, _settings(model, target_tokens))
+        write_json(unfinished / SETTINGS_FILE, _settings(model, suppressed))
 
 
 def _import_specs() -> ModuleType:
@@ -178,14 +179,14 @@ def _set_norm(norm: "LayerSpec", weights: dict[str, Tensor], name: str) -> None:
     norm.gamma, norm.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-def _settings(model: PreTrainedModel, target_tokens: list[str]) -> dict[str, object]:
+def _settings(model: PreTrainedModel, suppressed: list[list[str]]) -> dict[str, object]:
     config, settings = model.config.to_diff_dict(), model.generation_config
     search = {
         "beam_size": settings.num_beams or 1,
         "length_penalty": length_exponent(settings),
         "max_input_length": 0,  # none: it would cut the end token off, where the tokenizer does not
         "max_decoding_length": longest_translation(model),
-        "suppress_sequences": [[target_tokens[index]] for index in suppressed_ids(model)],
+        "suppress_sequences": suppressed,
     }
     for name in ("auto_map", "custom_pipelines"):
         config.pop(name, None)

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.model.generation import LIBRARY_MAX_LENGTH, OWN_SETTINGS
+from hf_vanilla_transformer.model.vocabulary import ids_past_tokenizer
 from hf_vanilla_transformer.writing import write_json
 
 logger = logging.getLogger(__name__)
@@ -105,9 +106,11 @@ def length_exponent(settings: GenerationConfig) -> float:
     return alpha
 
 
-def suppressed_ids(model: PreTrainedModel) -> list[int]:
+def suppressed_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the ids that `generate` never writes."""
-    return sorted({model.config.pad_token_id, *(model.generation_config.suppress_tokens or ())})
+    chosen = model.generation_config.suppress_tokens or ()
+    past = ids_past_tokenizer(model, tokenizer)
+    return sorted({model.config.pad_token_id, *chosen, *past})
 
 
 def check_tokenizer(size: int, rows: int, side: str) -> None:

@@ -26,6 +26,7 @@ from hf_vanilla_transformer.model.configuration_vanilla_transformer import (
 )
 from hf_vanilla_transformer.model.generation import OWN_SETTINGS
 from hf_vanilla_transformer.model.pretrained import output_ties
+from hf_vanilla_transformer.model.vocabulary import ids_past_tokenizer, removed_ids
 from hf_vanilla_transformer.writing import write_folder
 
 EXPRESSIBLE = {
@@ -72,8 +73,10 @@ def export_to_marian(
     check_tokenizer(len(target), model.lm_head.out_features, "target")
     with write_folder(folder) as unfinished:
         _marian_config(model).save_pretrained(unfinished)
-        _marian_generation_config(model).save_pretrained(unfinished)
-        save_file(_marian_weights(model), unfinished / "model.safetensors", {"format": "pt"})
+        _marian_generation_config(model, tokenizer).save_pretrained(unfinished)
+        save_file(
+            _marian_weights(model, tokenizer), unfinished / "model.safetensors", {"format": "pt"}
+        )
         save_tokenizer(tokenizer, unfinished)
 
 
@@ -110,10 +113,12 @@ def _left_out(config: VanillaTransformerConfig) -> Iterable[str]:
     return output_ties(config)
 
 
-def _marian_generation_config(model: PreTrainedModel) -> GenerationConfig:
+def _marian_generation_config(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> GenerationConfig:
     settings = copy.deepcopy(model.generation_config)
     settings.length_penalty = length_exponent(settings)
-    settings.suppress_tokens = suppressed_ids(model)
+    settings.suppress_tokens = suppressed_ids(model, tokenizer)
     if settings.max_new_tokens is None:
         settings.max_length = longest_translation(model) + 1
     for name in OWN_SETTINGS:
@@ -121,13 +126,17 @@ def _marian_generation_config(model: PreTrainedModel) -> GenerationConfig:
     return settings
 
 
-def _marian_weights(model: PreTrainedModel) -> dict[str, Tensor]:
+def _marian_weights(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> dict[str, Tensor]:
     """Return Marian's tensors, but for its positions, which it computes itself."""
     weights = float_weights(model)
     for name in _left_out(model.config):
         del weights[name]
     targets, rows = model.lm_head.out_features, _rows(model)
-    bias = weights.pop("lm_head.bias", torch.zeros(targets))
+    bias = weights.pop("lm_head.bias", torch.zeros(targets)).clone()
+    # Marian's search masks what is suppressed after the log-softmax: no probability is left there.
+    bias[[*removed_ids(model), *ids_past_tokenizer(model, tokenizer)]] = NEVER
     found = {"final_logits_bias": functional.pad(bias, (0, rows - targets), value=NEVER)[None]}
     # Our positions have sine and cosine in turn, Marian's all sines and then all cosines.
     order = torch.arange(model.config.d_model).view(-1, 2).t().flatten()

@@ -1,5 +1,6 @@
 """Keys and values of past positions: what makes a decoding step cost one token."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -113,6 +114,26 @@ class VanillaTransformerCache:
 
     def activate_past_recording(self) -> None:
         """Allow `crop`: nothing to do, every position is held until it is cropped."""
+
+
+class LaterCache(VanillaTransformerCache):
+    """A cache that is filled when it is first read, as few callers of `generate` read it.
+
+    Args:
+        num_layers: Layers of the decoder.
+        fill: Fills an empty cache.
+    """
+
+    def __init__(self, num_layers: int, fill: Callable[[VanillaTransformerCache], object]) -> None:
+        self._num_layers, self._fill = num_layers, fill
+
+    def __getattr__(self, name: str) -> object:
+        """Fill the cache where what it holds is missing, and return that."""
+        if name not in ("_buffers", "_lengths", "_memory"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        super().__init__(self._num_layers)
+        self._fill(self)
+        return getattr(self, name)
 
 
 def _with_room(buffer: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 from transformers.generation import BaseStreamer, LogitsProcessorList
@@ -13,10 +14,13 @@ from transformers.generation.utils import (
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput, logging
 
+from .cache import LaterCache, VanillaTransformerCache
 from .compat import CACHE_KEY
 from .fast_model import fast_model
 from .generation import TranslationGenerationMixin
 from .hypotheses import Hypotheses
+from .lengths import length_penalty
+from .pretrained import IGNORED_ARGUMENTS
 from .search import BeamSearch, Search, greedy_search
 from .search_rules import SearchRules, compile_rules
 from .stacks import checked_segments
@@ -25,7 +29,7 @@ logger = logging.get_logger(__name__)
 
 # What the decoder is told at each step, and the fast one knows: the rest makes it step aside.
 MOST_BEAMS = 32  # each attends over the slots of all: beyond, moving caches costs less
-KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", "cache_position", CACHE_KEY}
+KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", CACHE_KEY, *IGNORED_ARGUMENTS}
 
 
 class FastGenerationMixin(TranslationGenerationMixin):
@@ -102,8 +106,7 @@ def _fast_search(
     """Search as `_sample` or `_beam_search` of the library would.
 
     Returns:
-        What the library returns, without the cache; or None if the call asks for more than the fast
-        search knows.
+        What the library returns; or None if the call asks for more than the fast search knows.
     """
     if not model.fast:
         return None
@@ -130,13 +133,16 @@ def _fast_search(
         pad_token_id=int(generation_config._pad_token_tensor),
         keeps_scores=bool(generation_config.output_scores),
     )
-    return _output(_run(search, generation_config), generation_config)
+    found = _run(search, generation_config)
+    if not generation_config.return_dict_in_generate:
+        return found.sequences
+    return _output(found, _later_cache(model, encoded, mask, found.sequences))
 
 
 def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
     if settings.num_beams == 1:
         return greedy_search(search)
-    ranking = settings.length_penalty, settings.early_stopping
+    ranking = length_penalty(settings), settings.early_stopping
     return BeamSearch(search, settings.num_beams, *ranking).run(settings.num_return_sequences)
 
 
@@ -183,14 +189,22 @@ def _padding(mask: Tensor | None) -> Tensor | None:
     return None if mask is None or bool(mask.eq(1).all()) else mask
 
 
-def _output(found: Hypotheses, generation_config: GenerationConfig) -> ModelOutput | Tensor:
-    if not generation_config.return_dict_in_generate:
-        return found.sequences
+def _later_cache(
+    model: PreTrainedModel, encoded: BaseModelOutput, mask: Tensor | None, sequences: Tensor
+) -> LaterCache:
+    """Return the cache of sequences [B*m, T], without their last token as in the library."""
+
+    @torch.no_grad()
+    def fill(cache: VanillaTransformerCache) -> None:
+        model.get_decoder()(sequences[:, :-1], encoded[0], memory_mask=mask, cache=cache)
+
+    return LaterCache(model.config.decoder_layers, fill)
+
+
+def _output(found: Hypotheses, cache: VanillaTransformerCache) -> ModelOutput:
+    shared = {"sequences": found.sequences, "scores": found.step_scores, CACHE_KEY: cache}
     if found.scores is None:
-        return GenerateEncoderDecoderOutput(sequences=found.sequences, scores=found.step_scores)
+        return GenerateEncoderDecoderOutput(**shared)
     return GenerateBeamEncoderDecoderOutput(
-        sequences=found.sequences,
-        sequences_scores=found.scores,
-        scores=found.step_scores,
-        beam_indices=found.beam_indices,
+        sequences_scores=found.scores, beam_indices=found.beam_indices, **shared
     )

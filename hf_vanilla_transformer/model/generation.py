@@ -13,8 +13,15 @@ from transformers.utils import ModelOutput
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
 from .finite import FiniteScores
-from .lengths import ForcedEndAtLimit, GnmtLengthPenalty, SourceLengthLimit
+from .lengths import (
+    NEUTRAL_LENGTH_PENALTY,
+    ForcedEndAtLimit,
+    SourceLengthLimit,
+    given_ranking,
+    length_penalty,
+)
 from .token_ids import check_token_ids
+from .vocabulary import RemovedTokens, removed_ids
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.
 # "never" stops a search when no running beam can still win, as the authors' own beam search does.
@@ -27,8 +34,6 @@ PAPER_DECODING = {
 
 # Settings that `GenerationConfig` does not know; they are saved in generation_config.json.
 OWN_SETTINGS = {"gnmt_alpha": None, "extra_decode_length": 50}
-
-NEUTRAL_LENGTH_PENALTY = 1.0  # the library's default
 
 # A stock Seq2SeqTrainer writes the library's default of 20 into the model's generation config.
 LIBRARY_MAX_LENGTH = 20
@@ -70,13 +75,11 @@ class TranslationGenerationMixin(GenerationMixin):
         self, generation_config: GenerationConfig | None, *args: object, **kwargs: object
     ) -> tuple[GenerationConfig, dict[str, object]]:
         _add_own_settings(self.generation_config, OWN_SETTINGS)
+        ranking = given_ranking(kwargs, None) or _saved_ranking(generation_config)
+        ranking = ranking or given_ranking(vars(self.generation_config))
         limit_is_given = self.generation_config.max_length not in (None, LIBRARY_MAX_LENGTH)
-        has_own_penalty = False
         if generation_config is not None:
             generation_config = copy.deepcopy(generation_config)
-            has_own_penalty = not hasattr(generation_config, "gnmt_alpha") and (
-                generation_config.length_penalty not in (None, NEUTRAL_LENGTH_PENALTY)
-            )
             _add_own_settings(generation_config, vars(self.generation_config))
             limit_is_given = generation_config.max_length not in (
                 None,
@@ -85,15 +88,14 @@ class TranslationGenerationMixin(GenerationMixin):
         prepared, model_kwargs = super()._prepare_generation_config(
             generation_config, *args, **kwargs
         )
-        if has_own_penalty and kwargs.get("gnmt_alpha") is None:
-            prepared.gnmt_alpha = None
         prepared._length_limits = prepared._own_cache = None
         prepared._limit_is_given = (
             limit_is_given
             or kwargs.get("max_length") is not None
             or prepared.max_new_tokens is not None
         )
-        _set_length_penalty(prepared, kwargs)
+        prepared.gnmt_alpha = ranking.get("gnmt_alpha")
+        prepared.length_penalty = ranking.get("length_penalty", NEUTRAL_LENGTH_PENALTY)
         extra = prepared.extra_decode_length
         if isinstance(extra, bool) or not isinstance(extra, int) or extra < 0:
             raise ValueError(f"extra_decode_length={extra!r} is not a whole number of at least 0")
@@ -216,11 +218,12 @@ class TranslationGenerationMixin(GenerationMixin):
         self, generation_config: GenerationConfig, *args: object, **kwargs: object
     ) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        pad, eos = self.config.pad_token_id, self.config.eos_token_id
-        if pad is not None and pad != eos:
+        if removed := removed_ids(self):
+            # Other searches are given no log-probabilities.
+            is_beam_search = generation_config.num_beams > 1
+            kind = RemovedTokens if is_beam_search else SuppressTokensLogitsProcessor
             # An offloaded model says that it is nowhere.
-            device = kwargs.get("device") or self.device
-            processors.insert(0, SuppressTokensLogitsProcessor([pad], device=device))
+            processors.insert(0, kind(removed, device=kwargs.get("device") or self.device))
         if not generation_config.remove_invalid_values:
             processors.insert(0, FiniteScores())
         limits, forced = generation_config._length_limits, generation_config.forced_eos_token_id
@@ -231,6 +234,8 @@ class TranslationGenerationMixin(GenerationMixin):
     def _get_stopping_criteria(
         self, generation_config: GenerationConfig, *args: object, **kwargs: object
     ) -> StoppingCriteriaList:
+        if (tokenizer := kwargs.get("tokenizer")) is not None:  # for `stop_strings`
+            kwargs["tokenizer"] = getattr(tokenizer, "target", tokenizer)
         criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
         if generation_config._length_limits is not None:
             criteria.append(SourceLengthLimit(generation_config._length_limits))
@@ -243,6 +248,7 @@ class TranslationGenerationMixin(GenerationMixin):
         # a hypothesis that its length limit had cut.
         wants_output = generation_config.return_dict_in_generate
         generation_config.return_dict_in_generate = True
+        generation_config.length_penalty = length_penalty(generation_config)
         output = super()._beam_search(input_ids, generation_config=generation_config, **kwargs)
         lengths = input_ids.shape[1] + output.beam_indices.ge(0).sum(-1, keepdim=True)
         indices = torch.arange(output.sequences.shape[1], device=lengths.device)
@@ -258,26 +264,15 @@ def _add_own_settings(generation_config: GenerationConfig, settings: dict[str, o
             setattr(generation_config, name, settings[name])
 
 
-def _set_length_penalty(generation_config: GenerationConfig, given: dict[str, object]) -> None:
-    alpha = generation_config.gnmt_alpha
-    if given.get("length_penalty") is not None:
-        if given.get("gnmt_alpha") is not None:
-            raise ValueError(
-                f"length_penalty={given['length_penalty']} and gnmt_alpha={given['gnmt_alpha']} "
-                "both rank the hypotheses; give one of them"
-            )
-        return
-    if alpha is None:
-        return
-    is_neutral = generation_config.length_penalty in (None, NEUTRAL_LENGTH_PENALTY)
-    if not is_neutral and given.get("gnmt_alpha") is None:
-        raise ValueError(
-            f"the generation config sets both gnmt_alpha={alpha} and "
-            f"length_penalty={generation_config.length_penalty}; set one of them to None"
-        )
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not alpha >= 0:
-        raise ValueError(f"gnmt_alpha={alpha!r} is not a number of at least 0")
-    generation_config.length_penalty = GnmtLengthPenalty(alpha)
+def _saved_ranking(generation_config: GenerationConfig | None) -> dict[str, float]:
+    """Return what ranks the hypotheses by a generation config that is given to a call."""
+    if generation_config is None:
+        return {}
+    # Assistants and pipelines pass on what `_prepare_generation_config` has returned and decided.
+    is_decided = hasattr(generation_config, "_limit_is_given")
+    has_penalty = is_decided and generation_config.gnmt_alpha is None
+    neutral = None if has_penalty else NEUTRAL_LENGTH_PENALTY
+    return given_ranking(vars(generation_config), neutral)
 
 
 def _length_limits(generation_config: GenerationConfig, model_kwargs: dict[str, object]) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 from .top_tokens import NEVER
 
 TOKEN_BITS, PARENT_BITS = 32, 12  # of the number of an end; the step has the bits above
+NO_END = -1  # where fewer hypotheses than asked for have ended
 
 
 @dataclasses.dataclass
@@ -52,7 +53,7 @@ class BeamTrace:
         ids, indices = [], []
         for row, found in enumerate(ends.tolist()):
             for end in found:
-                tokens, parents = _read_back(steps, row, end)
+                tokens, parents = ([], []) if end == NO_END else _read_back(steps, row, end)
                 ids.append(tokens)
                 indices.append([row * self.beams + parent for parent in parents])
         prompts = prompt.repeat_interleave(ends.shape[1], 0)
@@ -94,7 +95,7 @@ class Finished:
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
         self.scores = torch.full((sentences, beams), NEVER, dtype=torch.float32, device=device)
         self.is_real = torch.zeros((sentences, beams), dtype=torch.bool, device=device)
-        self.ends = torch.zeros((sentences, beams), dtype=torch.long, device=device)
+        self.ends = torch.full((sentences, beams), NO_END, device=device)
         self._all = self.scores.clone(), self.ends.clone()
 
     def add(self, scores: Tensor, is_real: Tensor, ends: Tensor) -> None:
@@ -106,7 +107,8 @@ class Finished:
             ends: The numbers [b, n] of their ends.
         """
         beams = self.scores.shape[1]
-        scores = torch.where(is_real, scores, NEVER)
+        is_real = is_real & scores.gt(NEVER)
+        scores, ends = torch.where(is_real, scores, NEVER), torch.where(is_real, ends, NO_END)
         self.scores, best = torch.cat((self.scores, scores), 1).topk(beams)
         self.is_real = torch.cat((self.is_real, is_real), 1).gather(1, best)
         self.ends = torch.cat((self.ends, ends), 1).gather(1, best)

@@ -2,8 +2,10 @@
 
 import torch
 from torch import Tensor
-from transformers import StoppingCriteria
+from transformers import GenerationConfig, StoppingCriteria
 from transformers.generation import LogitsProcessor
+
+NEUTRAL_LENGTH_PENALTY = 1.0  # the library's default
 
 
 class GnmtLengthPenalty(float):
@@ -15,6 +17,38 @@ class GnmtLengthPenalty(float):
 
     def __rpow__(self, length: float) -> float:
         return ((5 + length) / 6) ** float(self)
+
+
+def given_ranking(
+    settings: dict[str, object], neutral: float | None = NEUTRAL_LENGTH_PENALTY
+) -> dict[str, float]:
+    """Return the one setting, `gnmt_alpha` or `length_penalty`, that ranks the hypotheses, if any.
+
+    Args:
+        settings: Arguments of a call, or the attributes of a generation config.
+        neutral: A `length_penalty` that counts as left out, as in a config it may be the default.
+
+    Raises:
+        ValueError: Both are set, or `gnmt_alpha` is out of its range.
+    """
+    alpha, penalty = settings.get("gnmt_alpha"), settings.get("length_penalty")
+    has_penalty = penalty is not None and penalty != neutral
+    if alpha is None:
+        return {"length_penalty": penalty} if has_penalty else {}
+    if has_penalty:
+        raise ValueError(
+            f"gnmt_alpha={alpha} and length_penalty={penalty} both rank the hypotheses; set one "
+            "of them to None"
+        )
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not alpha >= 0:
+        raise ValueError(f"gnmt_alpha={alpha!r} is not a number of at least 0")
+    return {"gnmt_alpha": alpha}
+
+
+def length_penalty(generation_config: GenerationConfig) -> float:
+    """Return the exponent by which a prepared generation config ranks the hypotheses."""
+    alpha = generation_config.gnmt_alpha
+    return generation_config.length_penalty if alpha is None else GnmtLengthPenalty(alpha)
 
 
 class SourceLengthLimit(StoppingCriteria):

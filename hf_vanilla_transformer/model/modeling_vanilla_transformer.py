@@ -1,5 +1,7 @@
 """The original Transformer (Vaswani et al. 2017) as models of the Hugging Face library."""
 
+from os import PathLike
+
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import GenerationConfig
@@ -24,7 +26,7 @@ from .generation import OWN_SETTINGS
 from .generation_settings import check_search_settings  # noqa: F401
 from .hypotheses import Hypotheses  # noqa: F401
 from .layers import EncoderLayer  # noqa: F401
-from .lengths import SourceLengthLimit  # noqa: F401
+from .lengths import given_ranking
 from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
 from .packed_linear import pack  # noqa: F401
@@ -36,7 +38,6 @@ from .pretrained import (
     embedding_ties,
     given_or,
     output_ties,
-    suppress_padding_rows,
 )
 from .quantized_linear import QuantizationMixin
 from .search import BeamSearch  # noqa: F401
@@ -47,6 +48,7 @@ from .stacks import Decoder, Encoder, ScaledEmbedding
 from .texts import checked  # noqa: F401
 from .token_ids import check_labels
 from .top_tokens import highest  # noqa: F401
+from .vocabulary import change_rows
 
 
 class VanillaTransformerModel(VanillaTransformerPreTrainedModel):
@@ -182,6 +184,17 @@ class VanillaTransformerForConditionalGeneration(
             **OWN_SETTINGS,
         )
 
+    def save_pretrained(
+        self, save_directory: str | PathLike[str], *args: object, **kwargs: object
+    ) -> None:
+        """Save as the library does, unless the generation config contradicts itself.
+
+        Raises:
+            ValueError: It sets two length penalties; nothing is written.
+        """
+        given_ranking(vars(self.generation_config))
+        super().save_pretrained(save_directory, *args, **kwargs)
+
     def get_output_embeddings(self) -> nn.Linear:
         """Return the projection to the vocabulary."""
         return self.lm_head
@@ -207,7 +220,7 @@ class VanillaTransformerForConditionalGeneration(
         self.lm_head = self._get_resized_lm_head(self.lm_head, rows, mean_resizing=mean_resizing)
         self.lm_head.requires_grad_(is_trained)
         embeddings = super()._resize_token_embeddings(rows, None, mean_resizing)
-        suppress_padding_rows(self.generation_config, old_rows, tokens, rows)
+        change_rows(self.generation_config, old_rows, tokens, rows)
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from transformers import BatchEncoding, GenerationConfig, Pipeline
 
 from .sorted_batches import BATCH_TOKENS, batch_settings, in_batches, without_padding
 from .texts import TextDataset, TextStream, checked, cuts_long_text, each_checked
+from .vocabulary import suppress_rows_without_token
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class TranslationPipeline(Pipeline):
             raise ValueError(f"{type(self.model).__name__} has no encoder to read a source with")
         if self.tokenizer is None:
             raise ValueError("translation needs a tokenizer: pass tokenizer=...")
+        suppress_rows_without_token(self.model, self.tokenizer)
         parameters = self._sanitize_parameters(**{**self._task_settings(own), **own})
         self._preprocess_params, self._forward_params, self._postprocess_params = parameters
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from .attention import MultiHeadAttention
 from .compat import TIES_BY_TABLE
@@ -20,8 +20,9 @@ from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
 
-# What versions of the library hand to every `forward`, and this one has no use for.
-IGNORED_ARGUMENTS = {"cache_position"}
+# What versions of the library hand to every `forward`, and this one has no use for; tokenizers are
+# handed to `generate` for `stop_strings`.
+IGNORED_ARGUMENTS = {"cache_position", "tokenizer", "assistant_tokenizer"}
 
 NO_PICKLES = (
     "other weights (pytorch_model.bin, *.pt) are pickles, which may run code where they are read, "
@@ -272,24 +273,6 @@ def output_ties(config: VanillaTransformerConfig) -> dict[str, str]:
         source = "shared" if is_shared else "decoder.embed_tokens"
         ties["lm_head.weight"] = f"model.{source}.weight"
     return ties
-
-
-def suppress_padding_rows(
-    generation_config: GenerationConfig, old_rows: int, tokens: int, rows: int
-) -> None:
-    """Never generate ids of rows that only pad the output matrix.
-
-    Args:
-        generation_config: Its `suppress_tokens` is changed; what pads `old_rows` leaves it.
-        old_rows: Rows before a resize.
-        tokens: Rows that stand for tokens.
-        rows: All rows.
-    """
-    suppressed = set(generation_config.suppress_tokens or ())
-    while old_rows - 1 in suppressed:
-        old_rows -= 1
-        suppressed.remove(old_rows)
-    generation_config.suppress_tokens = sorted(suppressed | set(range(tokens, rows))) or None
 
 
 def given_or(value: T | None, fallback: T) -> T:

@@ -18,6 +18,7 @@ from transformers.generation import (
 
 from .finite import FiniteScores
 from .lengths import ForcedEndAtLimit, SourceLengthLimit
+from .vocabulary import RemovedTokens
 
 
 @dataclasses.dataclass
@@ -27,7 +28,8 @@ class SearchRules:
     Attributes:
         limits: Longest length of each sentence [B].
         ends: Ids [E] that end a hypothesis.
-        banned: Ids that are never generated.
+        removed: Ids that count as if the vocabulary did not have them.
+        banned: Ids that are never generated, whatever their share of the probability.
         banned_until: Lengths up to which ids must not be generated, with those ids.
         forced_first: What stands behind a lone start token.
         forced_last: What stands at the limit.
@@ -35,6 +37,7 @@ class SearchRules:
 
     limits: Tensor
     ends: Tensor
+    removed: Tensor
     banned: list[int] = dataclasses.field(default_factory=list)
     banned_until: list[tuple[int, list[int]]] = dataclasses.field(default_factory=list)
     forced_first: int | None = None
@@ -71,10 +74,11 @@ class SearchRules:
 
     def obstacle(self, vocabulary: int, beams: int) -> str | None:
         """Return what makes these rules none for a search over `vocabulary` tokens, or None."""
-        banned = {*self.banned, *(token for _, ids in self.banned_until for token in ids)}
+        never = {*self.banned, *self.removed.tolist()}
+        banned = {*never, *(token for _, ids in self.banned_until for token in ids)}
         if any(not 0 <= token < vocabulary for token in banned):
             return "an id outside the vocabulary"
-        if vocabulary - len(set(self.banned)) - len(self.ends) < max(2, 1 + len(self.ends)) * beams:
+        if vocabulary - len(never) - len(self.ends) < max(2, 1 + len(self.ends)) * beams:
             return f"a vocabulary of {vocabulary}"
         if None not in (self.forced_first, self.forced_last) and int(self.limits.min()) <= 2:
             return "two forced ids in one place"
@@ -104,7 +108,7 @@ def compile_rules(
         The rules, or the name of an object that is none.
     """
     none = torch.empty(0, dtype=torch.long, device=device)
-    rules = SearchRules(none, none)
+    rules = SearchRules(none, none, none)
     if criteria.max_length != max_length or len(set(map(type, criteria))) < len(criteria):
         return "criteria beside those of the settings"
     for part in (*criteria, *processors):
@@ -117,7 +121,7 @@ def compile_rules(
     rules.limits = torch.full((sentences,), max_length, device=device)
     for criterion in criteria:
         if type(criterion) is SourceLengthLimit:
-            rules.limits = rules.limits.minimum(criterion.limits)
+            rules.limits = criterion.limits.clamp(max=max_length)
     return rules
 
 
@@ -136,6 +140,10 @@ def _read_min_new_tokens(rules: SearchRules, processor: MinNewTokensLengthLogits
 
 def _read_suppressed(rules: SearchRules, processor: SuppressTokensLogitsProcessor) -> None:
     rules.banned.extend(_ids(processor.suppress_tokens))
+
+
+def _read_removed(rules: SearchRules, processor: RemovedTokens) -> None:
+    rules.removed = processor.suppress_tokens.to(rules.ends.device)
 
 
 def _read_first(rules: SearchRules, processor: ForcedBOSTokenLogitsProcessor) -> None:
@@ -164,6 +172,7 @@ _READERS = {
     MinLengthLogitsProcessor: _read_min_length,
     MinNewTokensLengthLogitsProcessor: _read_min_new_tokens,
     SuppressTokensLogitsProcessor: _read_suppressed,
+    RemovedTokens: _read_removed,
     ForcedBOSTokenLogitsProcessor: _read_first,
     ForcedEOSTokenLogitsProcessor: _read_last,
     ForcedEndAtLimit: _read_last,

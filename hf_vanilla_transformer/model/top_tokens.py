@@ -92,7 +92,8 @@ def top_continuations(
     """
     kept = None
     if keeps_scores:
-        kept = _restricted(logits.float().log_softmax(-1), rules, length)
+        logits = logits.float().index_fill_(1, rules.removed, -torch.inf)
+        kept = _restricted(logits.log_softmax(-1), rules, length)
         values, tokens = highest(kept, count)
     else:
         values, tokens = _top_log_probs(logits, rules, length, count)
@@ -108,7 +109,7 @@ def _top_log_probs(
     banned = rules.banned_at(length)
     # Few rows at a time, which stay in the processor's cache.
     parts = logits.split(max(1, CACHED // logits.shape[1]))
-    found = [_top_of_rows(part, banned, count) for part in parts]
+    found = [_top_of_rows(part, rules.removed, banned, count) for part in parts]
     values, tokens = found[0] if len(found) == 1 else map(torch.cat, zip(*found, strict=True))
     forced = rules.forced_at(length)
     if forced is not None:
@@ -120,10 +121,12 @@ def _top_log_probs(
     return values, tokens
 
 
-def _top_of_rows(logits: Tensor, banned: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _top_of_rows(
+    logits: Tensor, removed: Tensor, banned: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
     """Return the highest log-probabilities [R, count] and their tokens, none of them banned."""
-    logits = logits.float()
-    # What is banned has its share of the probability.
+    logits = logits.float().index_fill_(1, removed, -torch.inf)
+    # What is banned has its share of the probability, what is removed has none.
     peak, log_sum = log_normalizer(logits)
     values, tokens = highest(logits.index_fill_(1, banned, -torch.inf), count)
     return (values - peak) - log_sum, tokens

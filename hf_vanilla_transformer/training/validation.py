@@ -18,6 +18,7 @@ from hf_vanilla_transformer.data.collate import collate_sources
 from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.evaluation import score_translations
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.training.run_state import Validation
 from hf_vanilla_transformer.training.updates import collate_part, pair_collator
 
@@ -102,6 +103,7 @@ def validation_bleu(
     References are the decoded target ids, so nothing that the tokenizer drops counts against the
     model. The model is left in the mode that it was in.
     """
+    suppress_rows_without_token(model, tokenizer)
     was_training = model.training
     model.eval()
     decode = partial(tokenizer.batch_decode, skip_special_tokens=True)

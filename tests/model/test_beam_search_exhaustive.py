@@ -32,6 +32,7 @@ def hypotheses():
 def log_probability(model, source, hypothesis):
     inputs = torch.tensor([[model.config.decoder_start_token_id, *hypothesis[:-1]]])
     logits = model(input_ids=source, decoder_input_ids=inputs).logits[0]
+    logits[:, model.config.pad_token_id] = -torch.inf  # no token of the search
     chosen = logits.log_softmax(-1)[torch.arange(len(hypothesis)), torch.tensor(hypothesis)]
     return chosen.sum().item()
 
@@ -96,7 +97,7 @@ def test_penalties_rank_differently(model):
 
 
 def test_two_penalties_at_once_are_refused(model):
-    with pytest.raises(ValueError, match=r"length_penalty=1\.0 and gnmt_alpha=0\.6"):
+    with pytest.raises(ValueError, match=r"gnmt_alpha=0\.6 and length_penalty=1\.0"):
         model.generate(torch.tensor([[4, 3]]), num_beams=2, length_penalty=1.0, gnmt_alpha=0.6)
 
 

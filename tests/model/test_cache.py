@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hf_vanilla_transformer.model.cache import VanillaTransformerCache
+from hf_vanilla_transformer.model.compat import CACHE_KEY
 
 ROWS, HEADS, KEY_WIDTH, VALUE_WIDTH = 4, 2, 3, 5
 
@@ -110,3 +111,38 @@ def test_a_token_is_written_in_place_until_the_buffer_is_full():
     addresses = {cache.extend(0, *draw(1))[0].data_ptr() for _ in range(63)}
     assert addresses == {keys.data_ptr()}
     assert cache.extend(0, *draw(1))[0].data_ptr() != keys.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("fast", "search"),
+    [
+        (True, {}),
+        (False, {}),
+        (True, {"num_beams": 3}),
+        (True, {"num_beams": 3, "num_return_sequences": 2}),
+    ],
+    ids=str,
+)
+def test_decoding_goes_on_from_the_cache_that_generate_returns(tiny_model, ragged, fast, search):
+    model = tiny_model(seed=5)
+    model.fast = fast
+    source, mask = ragged((7, 4, 2))
+    output = model.generate(
+        source, attention_mask=mask, max_new_tokens=6, return_dict_in_generate=True, **search
+    )
+    assert output.sequences.unique().numel() > 4
+    assert output[CACHE_KEY].get_seq_length() == output.sequences.shape[1] - 1
+    inputs = {"encoder_outputs": model.get_encoder()(source, mask), "attention_mask": mask}
+    whole = model(**inputs, decoder_input_ids=output.sequences).logits
+    cache = {CACHE_KEY: output[CACHE_KEY]}
+    last = model(**inputs, decoder_input_ids=output.sequences[:, -1:], **cache).logits
+    torch.testing.assert_close(last[:, 0], whole[:, -1], atol=1e-5, rtol=0)
+
+
+def test_a_cache_that_nobody_reads_costs_no_step(tiny_model, ragged, monkeypatch):
+    model, calls = tiny_model(seed=5), []
+    monkeypatch.setattr(type(model.get_decoder()), "forward", lambda *args, **_: calls.append(1))
+    output = model.generate(ragged((7, 4))[0], num_beams=2, return_dict_in_generate=True)
+    assert isinstance(output[CACHE_KEY], VanillaTransformerCache)
+    assert not hasattr(output[CACHE_KEY], "other")
+    assert not calls

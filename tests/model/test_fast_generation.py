@@ -116,6 +116,21 @@ def test_ids_are_those_of_the_plain_path(tiny_model, source, log, architecture, 
     assert log() == []
 
 
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_as_many_beams_go_on_where_every_end_is_likelier_than_a_word(
+    tiny_model, source, log, early_stopping
+):
+    model = tiny_model(seed=5, vocab_size=100, output_bias=True)
+    ends = [END, 10, 20, 30]
+    model.lm_head.bias.data[ends] = 6.0
+    search = {"num_beams": 2, "eos_token_id": ends, "length_penalty": 3.0}
+    search |= {"num_return_sequences": 2, "early_stopping": early_stopping}
+    fast, _ = assert_same(model, source, **search)
+    assert log() == []
+    if early_stopping == "never":
+        assert fast.sequences.shape[1] > 3
+
+
 @pytest.mark.parametrize("name", ["beams", "paper", "early end", "beams with forced ids"])
 def test_scores_are_those_of_the_plain_path(model, source, log, name):
     fast, plain = assert_same(model, source, output_scores=True, **SEARCHES[name])
@@ -137,10 +152,21 @@ def test_greedy_scores_are_those_of_the_plain_path(model, source):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
-def test_default_limits_are_those_of_each_sentence(model, source):
-    fast, plain = (model.generate(source, num_beams=2) for model.fast in (True, False))
+@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}], ids=str)
+def test_default_limits_are_those_of_each_sentence(model, source, settings):
+    settings = {"num_beams": 2, **settings}
+    fast, plain = (model.generate(source, **settings) for model.fast in (True, False))
     assert torch.equal(fast, plain)
     assert fast.shape[1] > 50
+
+
+def test_hypotheses_that_there_are_not_are_blank(model, source):
+    """A forced end leaves one hypothesis: what fills the beam up has no score."""
+    settings = {"num_beams": 3, "num_return_sequences": 3, "gnmt_alpha": 0.0}
+    settings |= {"forced_eos_token_id": END, "max_new_tokens": 1}
+    found = run(model, source, **settings)
+    assert found.sequences.tolist() == [[2, END], [2, 0], [2, 0]] * 4
+    assert found.sequences_scores.view(4, 3)[:, 1:].eq(-1e9).all()
 
 
 class Silence(BaseStreamer):

@@ -6,6 +6,7 @@ Reported of the library: https://github.com/huggingface/transformers/issues/1897
 import pytest
 import torch
 from reversing import reverse
+from transformers import GenerationConfig
 
 BEAMS = 4
 PENALTIES = (-2.0, 0.0, 1.0, 2.0)
@@ -29,6 +30,7 @@ def log_probability(model, inputs, row):
     n = generated_length(row)
     target = row[: n + 1][None]
     logits = model(**inputs, decoder_input_ids=target[:, :-1]).logits
+    logits[..., model.config.pad_token_id] = -torch.inf  # no token of the search
     chosen = logits.log_softmax(-1).gather(-1, target[:, 1:, None])
     return chosen.sum().item()
 
@@ -135,3 +137,82 @@ def test_the_best_hypotheses_are_sorted_and_distinct_and_begin_with_the_best(
         assert scores == sorted(scores, reverse=True)
         assert scores[0] > scores[-1]
         assert rows[0][: best.shape[1]] == best[i].tolist()
+
+
+ALPHA, EXPONENT = {"gnmt_alpha": 2.0}, {"length_penalty": -3.0}
+NEUTRAL = {"length_penalty": 1.0}
+# Saved in the model, given in a generation config, given in the call; and what ranks in the end.
+PRECEDENCE = {
+    "saved alpha": (ALPHA, None, {}, ALPHA),
+    "saved exponent": (EXPONENT, None, {}, EXPONENT),
+    "config over saved": (ALPHA, EXPONENT, {}, EXPONENT),
+    "alpha of a config": (EXPONENT, ALPHA, {}, ALPHA),
+    "config without": (ALPHA, {"num_beams": 4}, {}, ALPHA),
+    "call over saved": (ALPHA, None, NEUTRAL, NEUTRAL),
+    "call over config": ({}, ALPHA, EXPONENT, EXPONENT),
+    "call over contradiction": (ALPHA | EXPONENT, None, ALPHA, ALPHA),
+}
+
+
+@pytest.mark.parametrize("name", PRECEDENCE)
+def test_the_penalty_that_was_set_last_ranks(random_model, ragged, name):
+    saved, config, call, expected = PRECEDENCE[name]
+    sources = ragged((7, 4, 2, 9), high=12)[0]
+
+    def scores(**settings):
+        return random_model.generate(
+            sources,
+            min_new_tokens=4,
+            max_new_tokens=9,
+            num_beams=4,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **settings,
+        ).sequences_scores
+
+    wanted = scores(**expected)
+    for key, value in saved.items():
+        setattr(random_model.generation_config, key, value)
+    if config is not None:
+        call = {**call, "generation_config": GenerationConfig(**config)}
+    torch.testing.assert_close(scores(**call), wanted)
+    assert not torch.allclose(scores(length_penalty=0.37), wanted)
+
+
+@pytest.mark.parametrize("settings", [{}, {"length_penalty": 1.0}, {"gnmt_alpha": 3.0}], ids=str)
+def test_settings_that_were_prepared_before_rank_as_they_did(random_model, ragged, settings):
+    """Pipelines and assistants hand the settings of one preparation to the next."""
+    random_model.generation_config.gnmt_alpha = 0.6
+    sources = ragged((7, 4, 2, 9), high=12)[0]
+    settings = {"num_beams": 4, "max_new_tokens": 9, "output_scores": True, **settings}
+    settings["return_dict_in_generate"] = True
+    prepared, _ = random_model._prepare_generation_config(None, **settings)
+    again = random_model.generate(sources, generation_config=prepared)
+    assert torch.equal(
+        again.sequences_scores, random_model.generate(sources, **settings).sequences_scores
+    )
+
+
+def test_an_assistant_may_have_a_saved_penalty(random_model, ragged):
+    random_model.generation_config.gnmt_alpha = 0.6
+    source = ragged((7,), high=12)[0]
+    plain, aided = (
+        random_model.generate(source, max_new_tokens=9, suppress_tokens=[3], **assistant)
+        for assistant in ({}, {"assistant_model": random_model})
+    )
+    assert plain.shape[1] > 4
+    assert torch.equal(aided, plain)
+
+
+def test_two_saved_penalties_are_refused_before_anything_is_written(random_model, tmp_path):
+    random_model.generation_config.gnmt_alpha = 0.6
+    random_model.generation_config.length_penalty = 2.0
+    random_model.generation_config.num_beams = 4
+    with pytest.raises(ValueError, match=r"gnmt_alpha=0\.6 and length_penalty=2\.0 both rank"):
+        random_model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    random_model.generation_config.gnmt_alpha = None
+    random_model.save_pretrained(tmp_path / "model")
+    loaded = type(random_model).from_pretrained(tmp_path / "model")
+    assert loaded.generation_config.length_penalty == 2.0
+    assert loaded.generation_config.gnmt_alpha is None

@@ -54,8 +54,9 @@ class Language:
         return total
 
 
-def search_on(language, limits=(LIMIT,) * SENTENCES):
-    rules = SearchRules(torch.tensor(limits), torch.tensor([END]), banned=[PAD])
+def search_on(language, limits=(LIMIT,) * SENTENCES, ends=(END,)):
+    none = torch.empty(0, dtype=torch.long)
+    rules = SearchRules(torch.tensor(limits), torch.tensor(ends), none, banned=[PAD])
     return Search(language.step, language, torch.full((SENTENCES, 1), START), rules, PAD)
 
 
@@ -87,6 +88,43 @@ def test_a_beam_as_wide_as_the_language_finds_the_best_text(seed, penalty):
             assert tuple(sequence[1 : len(text) + 1]) == text
             assert set(sequence[len(text) + 1 :]) <= {PAD}
             assert found.scores[2 * row + place].item() == pytest.approx(score, abs=1e-4)
+
+
+def every_extension(language, row, running):
+    """Return all texts one word longer, with their log-probabilities, best first."""
+    texts = [(*text, word) for _, text in running for word in SPOKEN]
+    return sorted(((language.log_probability(row, text), text) for text in texts), reverse=True)
+
+
+def plain_beam_search(language, row, ends, beams):
+    """Try every word behind every text; keep the n best that go on, and what ends among n best."""
+    running, ended = [(0.0, ())], []
+    for length in range(1, LIMIT):
+        extensions = every_extension(language, row, running)
+        is_last = length == LIMIT - 1
+        over = [is_last or text[-1] in ends for _, text in extensions]
+        best = zip(extensions[:beams], over[:beams], strict=True)
+        ended += [(score / length**2, text) for (score, text), is_over in best if is_over]
+        pairs = zip(extensions, over, strict=True)
+        running = [extension for extension, is_over in pairs if not is_over][:beams]
+    return sorted(ended, reverse=True)[:beams]
+
+
+@pytest.mark.parametrize("ends", [(END,), (END, 11), (END, 11, 57)], ids=str)
+@pytest.mark.parametrize("beams", [1, 2, 3])
+def test_as_many_hypotheses_go_on_whatever_ends(ends, beams):
+    """Even where every end is likelier than any other word."""
+    for seed in range(3):
+        language = Language(seed)
+        language.table[..., ends] += 12.0
+        found = BeamSearch(search_on(language, ends=ends), beams, 2.0, "never").run(beams)
+        for row in range(SENTENCES):
+            best = plain_beam_search(language, row, ends, beams)
+            for place, (score, text) in enumerate(best):
+                index = beams * row + place
+                sequence = found.sequences[index].tolist()[1:]
+                assert found.scores[index].item() == pytest.approx(score, rel=1e-4)
+                assert tuple(sequence[: len(text)]) == text
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -18,6 +18,7 @@ from transformers.generation import (
 from hf_vanilla_transformer.model.lengths import ForcedEndAtLimit, SourceLengthLimit
 from hf_vanilla_transformer.model.search_rules import compile_rules
 from hf_vanilla_transformer.model.top_tokens import top_continuations
+from hf_vanilla_transformer.model.vocabulary import RemovedTokens
 
 LIMITS, VOCABULARY = torch.tensor([4, 6]), 30
 CRITERIA = StoppingCriteriaList(
@@ -28,6 +29,7 @@ PROCESSORS = {
     "a least length": [MinLengthLogitsProcessor(3, [3, 9])],
     "least new tokens": [MinNewTokensLengthLogitsProcessor(2, 2, [3, 9])],
     "suppressed ids": [SuppressTokensLogitsProcessor([0, 5]), SuppressTokensLogitsProcessor([8])],
+    "removed ids": [RemovedTokens([0, 5]), SuppressTokensLogitsProcessor([8])],
     "a forced start": [ForcedBOSTokenLogitsProcessor(12)],
     "a forced end": [ForcedEOSTokenLogitsProcessor(7, 3), ForcedEndAtLimit(LIMITS, 3)],
     "two leasts": [

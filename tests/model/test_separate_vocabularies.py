@@ -25,6 +25,7 @@ def test_generated_ids_are_of_the_target_and_their_scores_add_up(tiny_model, rag
     with torch.no_grad():
         logits = model(ids, mask, output.sequences[:, :-1]).logits
     if num_beams > 1:  # whose scores are probabilities
+        logits[..., model.config.pad_token_id] = -torch.inf  # no token of the search
         logits = logits.log_softmax(-1)
     chosen = logits.gather(-1, output.sequences[:, 1:, None])[..., 0]
     is_generated = steps.ne(0)

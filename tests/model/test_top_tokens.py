@@ -13,12 +13,13 @@ from hf_vanilla_transformer.model.top_tokens import (
     top_token,
 )
 
-BANNED, END = [0, 7], 3
+BANNED, REMOVED, END = [0, 7], [9, 11], 3
 
 
 def rules(**fields):
     limits = torch.tensor([9, 5])
-    return SearchRules(limits=limits, ends=torch.tensor([END]), banned=BANNED, **fields)
+    fields = {"removed": torch.empty(0, dtype=torch.long), "banned": BANNED, **fields}
+    return SearchRules(limits=limits, ends=torch.tensor([END]), **fields)
 
 
 @pytest.mark.parametrize("size", [50, 2048, 2049, 4999, 10_000])
@@ -62,10 +63,11 @@ def test_continuations_are_those_of_the_formula(keeps_scores, beams, cached, mon
     monkeypatch.setattr(top_tokens, "CACHED", cached)
     torch.manual_seed(0)
     logits, running = torch.randn(2 * beams, 4000) * 3, torch.randn(2, beams)
-    expected = logits.log_softmax(-1)
+    logits[:, REMOVED] = 5.0  # they would have most of the probability
+    expected = logits.index_fill(1, torch.tensor(REMOVED), -torch.inf).log_softmax(-1)
     expected[:, [*BANNED, END]] = -torch.inf  # the end is banned up to length 4
     expected = (expected.view(2, beams, -1) + running[..., None]).flatten(1).topk(6)
-    early = rules(banned_until=[(4, [END])])
+    early = rules(banned_until=[(4, [END])], removed=torch.tensor(REMOVED))
     scores, tokens, parents, kept = top_continuations(
         logits.clone(), running, early, 4, 6, keeps_scores
     )
