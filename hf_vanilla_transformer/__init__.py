@@ -6,6 +6,7 @@ and `AutoTokenizer`, and gives `pipeline("translation")` back to transformers 5.
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
+from .integrations.library_push import push_with_card
 from .model.compat import check_what_auto_classes_read, register_translation_task
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 from .model.generation import PAPER_DECODING
@@ -15,7 +16,6 @@ from .model.modeling_vanilla_transformer import (
 )
 from .model.pipeline_translation import TranslationPipeline
 from .model.tokenization_vanilla_transformer import VanillaTransformerTokenizer
-from .publishing.library_push import push_with_card
 
 __version__ = "0.1.0"
 

@@ -11,23 +11,24 @@ from pathlib import Path
 from transformers.utils import logging as transformers_logging
 
 from hf_vanilla_transformer import __version__
-from hf_vanilla_transformer.command_line import CONFIG, CommandParser
 from hf_vanilla_transformer.commands.benchmark import add_benchmark
 from hf_vanilla_transformer.commands.evaluate import add_evaluate
 from hf_vanilla_transformer.commands.export import add_export
 from hf_vanilla_transformer.commands.options import Commands
+from hf_vanilla_transformer.commands.parser import CONFIG, CommandParser
 from hf_vanilla_transformer.commands.publish import add_publish
 from hf_vanilla_transformer.commands.score import add_score
+from hf_vanilla_transformer.commands.terminal import LineFormatter, failure, in_one_line, printable
 from hf_vanilla_transformer.commands.translate import add_translate
-from hf_vanilla_transformer.loading import load_model
-from hf_vanilla_transformer.quickstart import describe, quickstart
-from hf_vanilla_transformer.terminal import LineFormatter, failure, in_one_line, printable
-from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
-from hf_vanilla_transformer.training.checkpoints import average_checkpoints, check_weights
-from hf_vanilla_transformer.training.choice import choose_by_amount
+from hf_vanilla_transformer.quickstart.quickstart import describe, quickstart
+from hf_vanilla_transformer.storage.models import load_model
+from hf_vanilla_transformer.storage.weights import average_checkpoints, check_weights
+from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
 from hf_vanilla_transformer.training.corpora import preview_cleaning
+from hf_vanilla_transformer.training.defaults import choose_by_amount
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.run import run_training
-from hf_vanilla_transformer.training.start import preset_of
+from hf_vanilla_transformer.training.setup import preset_of
 
 PROGRAM = "vanilla-transformer"
 

@@ -6,7 +6,7 @@ two models for small corpora.
 
 from dataclasses import dataclass, field
 
-from .model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 
 PAPER_TRAINING = {"batch_tokens": 25_000, "warmup_steps": 4000, "max_steps": 100_000}
 
@@ -100,3 +100,6 @@ PRESETS: dict[str, Preset] = {
         source="sizes: JoeyNMT (Kreutzer et al. 2019) for the 160,000 pairs of IWSLT14",
     ),
 }
+
+
+FINE_TUNING = {"batch_tokens": 4096, "warmup_steps": 100, "learning_rate": 2e-4, "epochs": 3}

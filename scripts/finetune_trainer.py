@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from hf_vanilla_transformer.data.corpus import read_pairs
-from hf_vanilla_transformer.evaluation import score_translations
+from hf_vanilla_transformer.evaluation.scoring import score_translations
 from hf_vanilla_transformer.trainer import TranslationTrainer
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from sacremoses import MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from hf_vanilla_transformer.data.lines import read_lines
-from hf_vanilla_transformer.line_output import refuse_overwriting
-from hf_vanilla_transformer.writing import write_json
+from hf_vanilla_transformer.storage.files import write_json
+from hf_vanilla_transformer.translation.output import refuse_overwriting
 
 NAME = "BLEU of lower-cased Moses tokens"
 

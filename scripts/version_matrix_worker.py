@@ -36,7 +36,7 @@ def build(folder: Path) -> dict[str, object]:
         VanillaTransformerConfig,
         VanillaTransformerForConditionalGeneration,
     )
-    from hf_vanilla_transformer.tokenization import train_tokenizer
+    from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
     torch.manual_seed(0)
     sources, targets = zip(*PAIRS, strict=True)

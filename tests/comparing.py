@@ -7,7 +7,7 @@ import pytest
 import torch
 from reversing import draw_source, reverse
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[1] / "benchmarks"
 MINUTES = 0.05
 LANGUAGES = ("--source-lang", "xx", "--target-lang", "yy")
 RECIPE = (

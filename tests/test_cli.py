@@ -12,8 +12,9 @@ from tiny import build_model
 from hf_vanilla_transformer.cli import build_parser, main
 from hf_vanilla_transformer.commands import evaluate as evaluate_command
 from hf_vanilla_transformer.commands import translate as translate_command
-from hf_vanilla_transformer.evaluation import load_for_translation, translate
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.storage.models import load_for_translation
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
+from hf_vanilla_transformer.translation.translate import translate
 
 LINES = ["a b c", "", "d e", "\u2028f\x0bg h", "c b a"]
 

@@ -21,9 +21,10 @@ from transformers import (
     Seq2SeqTrainer,
 )
 
-from hf_vanilla_transformer.evaluation import score_translations, translate
-from hf_vanilla_transformer.tokenization import train_tokenizer, vocabulary_fields
+from hf_vanilla_transformer.evaluation.scoring import score_translations
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer, vocabulary_fields
 from hf_vanilla_transformer.trainer import TranslationTrainer
+from hf_vanilla_transformer.translation.translate import translate
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "finetune_trainer.py"
 SOURCES = ["c a f", "b", "j i h g f e d c", "a a b", "d e", "f f f g", "h"]

@@ -14,7 +14,6 @@ from transformers import GenerationConfig, MarianMTModel, PreTrainedModel, PreTr
 from hf_vanilla_transformer.benchmark.measuring import Case, Contender, Sources
 from hf_vanilla_transformer.convert.ctranslate2 import export_to_ctranslate2
 from hf_vanilla_transformer.convert.marian import export_to_marian
-from hf_vanilla_transformer.loading import load_for_translation
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
@@ -22,6 +21,7 @@ from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
     VanillaTransformerTokenizer,
 )
+from hf_vanilla_transformer.storage.models import load_for_translation
 
 PRECISIONS = {
     "ours": ("fp32", "bf16", "int8"),

@@ -18,8 +18,8 @@ from hf_vanilla_transformer.benchmark.contenders import Contenders, Model, gener
 from hf_vanilla_transformer.benchmark.measuring import Case, draw_sources
 from hf_vanilla_transformer.model.compat import CACHE_KEY
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.model.decoding_state import DecodingState
 from hf_vanilla_transformer.model.fast_model import fast_model
+from hf_vanilla_transformer.model.fast_state import DecodingState
 
 Bytes = dict[str, int]
 """Bytes of keys and values: those of the source under "cross", of the target under "self"."""

@@ -15,8 +15,8 @@ from hf_vanilla_transformer.benchmark.plot import draw_report
 from hf_vanilla_transformer.benchmark.report import as_text
 from hf_vanilla_transformer.commands.options import Commands, whole_number
 from hf_vanilla_transformer.presets import PRESETS
-from hf_vanilla_transformer.training.threads import fixed_threads
-from hf_vanilla_transformer.writing import write_json
+from hf_vanilla_transformer.storage.files import write_json
+from hf_vanilla_transformer.training.cpu import fixed_threads
 
 CASES = ["1x1", "1x4", "32x1", "32x4"]
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024]

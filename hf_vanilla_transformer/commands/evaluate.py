@@ -1,9 +1,11 @@
 """`vanilla-transformer evaluate`: translate a test set, score it, report."""
 
 import argparse
+import json
 import logging
+import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,18 +13,6 @@ from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.byte_share import warn_of_bytes
-from hf_vanilla_transformer.commands.evaluation_folder import (
-    alone_in_output,
-    check_output,
-    write_results,
-)
-from hf_vanilla_transformer.commands.evaluation_report import (
-    TestSet,
-    report_examples,
-    report_scores,
-    report_task,
-)
 from hf_vanilla_transformer.commands.options import (
     Commands,
     add_languages,
@@ -34,20 +24,34 @@ from hf_vanilla_transformer.commands.options import (
 )
 from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
 from hf_vanilla_transformer.data.lines import read_lines
-from hf_vanilla_transformer.evaluation import ReferenceLoss, reference_loss, translate_shared
-from hf_vanilla_transformer.journal import Journal
-from hf_vanilla_transformer.line_output import in_one_line
-from hf_vanilla_transformer.loading import (
+from hf_vanilla_transformer.evaluation.reference_loss import ReferenceLoss, reference_loss
+from hf_vanilla_transformer.evaluation.report import (
+    TestSet,
+    report_examples,
+    report_scores,
+    report_task,
+)
+from hf_vanilla_transformer.evaluation.scoring import RESAMPLES, Measurement, Scorer
+from hf_vanilla_transformer.storage.files import locked, real_place, write_json, write_text
+from hf_vanilla_transformer.storage.models import (
     find_model,
     load_config,
     load_for_translation,
     model_stamp,
 )
-from hf_vanilla_transformer.publishing.weights import weight_digests
-from hf_vanilla_transformer.scoring import RESAMPLES, Measurement, Scorer
+from hf_vanilla_transformer.storage.weights import weight_digests
 from hf_vanilla_transformer.survival import Survival
-from hf_vanilla_transformer.training.start import start_accelerator
-from hf_vanilla_transformer.translating import Sentences
+from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes
+from hf_vanilla_transformer.training.setup import start_accelerator
+from hf_vanilla_transformer.translation.journal import PATTERN, Journal
+from hf_vanilla_transformer.translation.output import (
+    as_lines,
+    in_one_line,
+    refuse_closed,
+    refuse_overwriting,
+    writing_to,
+)
+from hf_vanilla_transformer.translation.translate import Sentences, translate_shared
 
 logger = logging.getLogger(__name__)
 
@@ -265,3 +269,50 @@ def _describe_loss(loss: ReferenceLoss | None) -> str:
         f"loss {loss.loss:.4f} per token, perplexity {loss.perplexity:.2f} "
         f"(references, {loss.tokens:,} tokens)"
     )
+
+
+TRANSLATIONS, REPORT, MODEL = "translations.txt", "report.json", "config.json"
+
+
+def alone_in_output(folder: str) -> AbstractContextManager[None]:
+    """Keep other runs from writing to a folder."""
+    busy = f"another run is at work in {folder}; wait for its end, or name another --output"
+    return locked(Path(folder) / ".lock", busy)
+
+
+def write_results(folder: Path, translations: list[str], report: dict[str, object]) -> None:
+    """Write the results; a report is never beside translations that it is not of."""
+    with writing_to(folder):
+        real_place(folder / REPORT).unlink(missing_ok=True)
+        write_text(folder / TRANSLATIONS, as_lines(translations))
+        write_json(folder / REPORT, report)
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse, before anything is read, to write over what is no result of an evaluation."""
+    if not options.output:
+        if options.examples:
+            raise ValueError("--examples go into the report: name its folder with --output")
+        refuse_closed(sys.stdout, 1)
+        return
+    folder = Path(options.output)
+    remedy = "name another folder with --output"
+    if (folder / MODEL).exists():
+        raise ValueError(f"{folder} holds a model ({MODEL}); {remedy}")
+    if (folder / REPORT).is_file() and not _is_evaluation(folder / REPORT):
+        raise ValueError(
+            f"{folder / REPORT} is no report of an evaluation, and would be written over; {remedy}"
+        )
+    inputs = [options.source, *(options.reference or [])]
+    inputs += [options.baseline] if options.baseline else []
+    written = [folder / TRANSLATIONS, folder / REPORT, *folder.glob(PATTERN)]
+    refuse_overwriting(inputs, written)
+
+
+def _is_evaluation(file: Path) -> bool:
+    """Tell whether this command wrote a report, and not, for example, training."""
+    try:
+        report = json.loads(file.read_text("utf-8"))
+    except ValueError:
+        return False
+    return isinstance(report, dict) and "bleu" in report and "training" not in report

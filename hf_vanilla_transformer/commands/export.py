@@ -5,7 +5,7 @@ import argparse
 from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.convert.ctranslate2 import QUANTIZATIONS, export_to_ctranslate2
 from hf_vanilla_transformer.convert.marian import export_to_marian
-from hf_vanilla_transformer.loading import load_for_translation
+from hf_vanilla_transformer.storage.models import load_for_translation
 
 
 def add_export(commands: Commands) -> None:

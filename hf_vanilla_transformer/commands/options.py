@@ -3,8 +3,8 @@
 import argparse
 import math
 
-from hf_vanilla_transformer.loading import DTYPES
-from hf_vanilla_transformer.translating import BATCH_TOKENS
+from hf_vanilla_transformer.storage.models import DTYPES
+from hf_vanilla_transformer.translation.translate import BATCH_TOKENS
 
 Commands = argparse._SubParsersAction  # what `add_subparsers` returns
 

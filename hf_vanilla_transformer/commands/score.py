@@ -7,9 +7,13 @@ from itertools import chain, islice
 from hf_vanilla_transformer.commands.options import Commands, add_languages, add_model, languages
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
-from hf_vanilla_transformer.likelihood import log_probs_of_pairs
-from hf_vanilla_transformer.line_output import StreamOutput, refuse_closed, refuse_overwriting
-from hf_vanilla_transformer.loading import find_model, load_config, load_for_translation
+from hf_vanilla_transformer.storage.models import find_model, load_config, load_for_translation
+from hf_vanilla_transformer.translation.forced_decoding import log_probs_of_pairs
+from hf_vanilla_transformer.translation.output import (
+    StreamOutput,
+    refuse_closed,
+    refuse_overwriting,
+)
 
 WINDOW_PAIRS = 10_000
 

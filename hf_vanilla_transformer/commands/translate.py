@@ -12,7 +12,6 @@ from itertools import chain, islice, zip_longest
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.byte_share import warn_of_bytes
 from hf_vanilla_transformer.commands.options import (
     Commands,
     add_model,
@@ -22,17 +21,18 @@ from hf_vanilla_transformer.commands.options import (
 )
 from hf_vanilla_transformer.data.corpus import holds_pairs
 from hf_vanilla_transformer.data.lines import decode_lines, iterate_lines
-from hf_vanilla_transformer.line_output import (
+from hf_vanilla_transformer.storage.models import find_model, load_for_translation, model_stamp
+from hf_vanilla_transformer.survival import Survival
+from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes
+from hf_vanilla_transformer.translation.output import (
     LineOutput,
     beside,
     open_output,
     refuse_closed,
     refuse_overwriting,
 )
-from hf_vanilla_transformer.loading import find_model, load_for_translation, model_stamp
-from hf_vanilla_transformer.paragraphs import translate_paragraphs
-from hf_vanilla_transformer.survival import Survival
-from hf_vanilla_transformer.translating import translate, translate_n_best
+from hf_vanilla_transformer.translation.paragraphs import translate_paragraphs
+from hf_vanilla_transformer.translation.translate import translate, translate_n_best
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from hf_vanilla_transformer.model.configuration_vanilla_transformer import (
     VanillaTransformerConfig,
 )
 from hf_vanilla_transformer.model.positions import sinusoidal_encoding
-from hf_vanilla_transformer.writing import write_folder, write_json
+from hf_vanilla_transformer.storage.files import write_folder, write_json
 
 if TYPE_CHECKING:
     from ctranslate2.specs import LayerSpec, TransformerSpec

@@ -10,7 +10,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_vanilla_transformer.model.generation import LIBRARY_MAX_LENGTH, OWN_SETTINGS
 from hf_vanilla_transformer.model.vocabulary import ids_past_tokenizer
-from hf_vanilla_transformer.writing import write_json
+from hf_vanilla_transformer.storage.files import write_json
 
 logger = logging.getLogger(__name__)
 

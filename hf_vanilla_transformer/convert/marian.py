@@ -27,7 +27,7 @@ from hf_vanilla_transformer.model.configuration_vanilla_transformer import (
 from hf_vanilla_transformer.model.generation import OWN_SETTINGS
 from hf_vanilla_transformer.model.pretrained import output_ties
 from hf_vanilla_transformer.model.vocabulary import ids_past_tokenizer, removed_ids
-from hf_vanilla_transformer.writing import write_folder
+from hf_vanilla_transformer.storage.files import write_folder
 
 EXPRESSIBLE = {
     "norm_position": ("post",),

@@ -30,7 +30,7 @@ from hf_vanilla_transformer.data.encoding import (
     pairs_schema,
     report_cleaning,
 )
-from hf_vanilla_transformer.writing import write_folder, write_json
+from hf_vanilla_transformer.storage.files import write_folder, write_json
 
 logger = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from transformers.utils import ModelOutput, logging
 
 from .cache import LaterCache, VanillaTransformerCache
 from .compat import CACHE_KEY
+from .fast_hypotheses import Hypotheses
 from .fast_model import fast_model
+from .fast_rules import SearchRules, compile_rules
+from .fast_search import BeamSearch, Search, greedy_search
 from .generation import TranslationGenerationMixin
-from .hypotheses import Hypotheses
 from .lengths import length_penalty
 from .pretrained import IGNORED_ARGUMENTS
-from .search import BeamSearch, Search, greedy_search
-from .search_rules import SearchRules, compile_rules
 from .stacks import checked_segments
 
 logger = logging.get_logger(__name__)

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .attention import MultiHeadAttention, sdpa_attention
-from .decoding_state import DecodingState
+from .fast_linear import TensorMap, pack
+from .fast_state import DecodingState
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .masks import segment_mask, segment_positions
-from .packed_linear import TensorMap, pack
 from .positions import LearnedPositions
 from .stacks import Decoder, Encoder
 

@@ -9,11 +9,11 @@ from transformers import GenerationMixin, PreTrainedModel
 
 from .attention import CrossAttention, SelfAttention
 from .fast_dropout import FastDropout
+from .fast_int8 import Int8Linear
 from .fast_layers import FastDecoder, FastEncoder
 from .finite import is_finite
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .positions import LearnedPositions, SinusoidalPositions
-from .quantized_linear import Int8Linear
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 KNOWN_PARTS = {

@@ -9,28 +9,36 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2
 
 # The library copies only what an entry file itself imports: every file of the core stands here.
 from .attention import ATTENTION_FUNCTIONS  # noqa: F401
+from .batches import in_batches  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, chosen_cache
 from .config_fields import check_field_names  # noqa: F401
 from .configuration_vanilla_transformer import VanillaTransformerConfig
-from .decoding_state import DecodingState  # noqa: F401
 from .fast_attention import fast_attention  # noqa: F401
 from .fast_dropout import FastDropout  # noqa: F401
 from .fast_generation import FastGenerationMixin
+from .fast_hypotheses import Hypotheses  # noqa: F401
+from .fast_int8 import QuantizationMixin
 from .fast_layers import FastDecoder  # noqa: F401
+from .fast_linear import pack  # noqa: F401
+from .fast_loss import can_fuse, fused_translation_loss
 from .fast_model import fast_model  # noqa: F401
+from .fast_rules import SearchRules  # noqa: F401
+from .fast_search import BeamSearch  # noqa: F401
+from .fast_state import DecodingState  # noqa: F401
+from .fast_topk import highest  # noqa: F401
 from .finite import FiniteScores  # noqa: F401
 from .foreign_settings import check_config_settings  # noqa: F401
-from .fused_loss import can_fuse, fused_translation_loss
 from .generation import OWN_SETTINGS
 from .generation_settings import check_search_settings  # noqa: F401
-from .hypotheses import Hypotheses  # noqa: F401
 from .layers import EncoderLayer  # noqa: F401
 from .lengths import given_ranking
 from .loss import decoder_inputs_from_labels, translation_loss
 from .masks import segment_mask  # noqa: F401
-from .packed_linear import pack  # noqa: F401
-from .pipeline_translation import TranslationPipeline  # noqa: F401
+from .pipeline_translation import (
+    TranslationPipeline,  # noqa: F401
+    checked,  # noqa: F401
+)
 from .positions import sinusoidal_encoding  # noqa: F401
 from .pretrained import (
     VanillaTransformerPreTrainedModel,
@@ -39,15 +47,9 @@ from .pretrained import (
     given_or,
     output_ties,
 )
-from .quantized_linear import QuantizationMixin
-from .search import BeamSearch  # noqa: F401
-from .search_rules import SearchRules  # noqa: F401
 from .setting_rules import check_rules  # noqa: F401
-from .sorted_batches import in_batches  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
-from .texts import checked  # noqa: F401
 from .token_ids import check_labels
-from .top_tokens import highest  # noqa: F401
 from .vocabulary import change_rows
 
 

@@ -12,11 +12,11 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from safetensors import safe_open
 from transformers import GenerationConfig
 
+from hf_vanilla_transformer.evaluation.metrics import shown_count, shown_score
+from hf_vanilla_transformer.integrations.library_push import is_librarys_template
 from hf_vanilla_transformer.languages import language_metadata, named_language
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.publishing.figures import shown_count, shown_score
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
-from hf_vanilla_transformer.publishing.library_push import is_librarys_template
 from hf_vanilla_transformer.publishing.markup import code, plain, without_controls
 from hf_vanilla_transformer.publishing.report import (
     evaluation_results,
@@ -27,8 +27,8 @@ from hf_vanilla_transformer.publishing.report import (
 )
 from hf_vanilla_transformer.publishing.sections import renew_sections
 from hf_vanilla_transformer.publishing.template import TEMPLATE
-from hf_vanilla_transformer.publishing.weights import weight_files
-from hf_vanilla_transformer.writing import write_text
+from hf_vanilla_transformer.storage.files import write_text
+from hf_vanilla_transformer.storage.weights import weight_files
 
 CARD, CURVE = "README.md", "learning_curve.png"
 TAGS = ("translation", "vanilla_transformer")

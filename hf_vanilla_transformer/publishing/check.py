@@ -10,7 +10,6 @@ from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedModel
 
-from hf_vanilla_transformer.loading import faults_of_model
 from hf_vanilla_transformer.model import modeling_vanilla_transformer
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import AUTO_MAP, TRANSLATION
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
@@ -20,7 +19,8 @@ from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
     VanillaTransformerTokenizer,
 )
 from hf_vanilla_transformer.publishing.files import faults_of_content, stray_files
-from hf_vanilla_transformer.publishing.weights import faults_of_weights
+from hf_vanilla_transformer.storage.models import faults_of_model
+from hf_vanilla_transformer.storage.weights import faults_of_weights
 
 CODE = Path(modeling_vanilla_transformer.__file__).parent
 TOKENIZER = "tokenization_vanilla_transformer.VanillaTransformerTokenizer"

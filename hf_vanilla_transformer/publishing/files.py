@@ -7,8 +7,8 @@ from pathlib import Path
 
 from transformers.utils import GENERATION_CONFIG_NAME
 
-from hf_vanilla_transformer.loading import check_holds_model
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import TARGET_FILE
+from hf_vanilla_transformer.storage.models import check_holds_model
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt", "*.joblib")
 OBJECTS = (

@@ -12,12 +12,13 @@ from urllib.parse import quote
 from huggingface_hub import HfApi
 from huggingface_hub.utils import validate_repo_id
 
+from hf_vanilla_transformer.evaluation.report import read_report, read_scores
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
 from hf_vanilla_transformer.publishing.check import check_folder
 from hf_vanilla_transformer.publishing.files import OBJECTS, stray_files
-from hf_vanilla_transformer.publishing.report import read_report, read_scores, refuse_other_weights
-from hf_vanilla_transformer.writing import write_text
+from hf_vanilla_transformer.publishing.report import refuse_other_weights
+from hf_vanilla_transformer.storage.files import write_text
 
 logger = logging.getLogger(__name__)
 

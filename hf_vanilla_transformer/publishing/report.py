@@ -1,71 +1,35 @@
 """What the reports of training and of evaluation say that belongs on a card."""
 
 import hashlib
-import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 
 from huggingface_hub import EvalResult
 
-from hf_vanilla_transformer.languages import are_different
-from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.publishing.figures import (
-    DECIMALS,
+from hf_vanilla_transformer.evaluation.metrics import (
     shown_count,
     shown_score,
     shown_time,
 )
+from hf_vanilla_transformer.evaluation.report import FIGURES, _scores
+from hf_vanilla_transformer.languages import are_different
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.markup import ODD, code, plain, shell_words
-from hf_vanilla_transformer.publishing.report_shape import FIGURES, METRICS, faults_of_report
-from hf_vanilla_transformer.publishing.weights import weight_digests
-from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
+from hf_vanilla_transformer.storage.weights import weight_digests
+from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 
 CORPORA = ("train", "valid")
 PATHS = (*CORPORA, "output", "from", "tokenizer")
-OF_TOKENS = ("loss", "perplexity")
 # How figures of a training are written that are no counts.
 WRITTEN: dict[str, Callable[[float], object]] = {
     "seconds": shown_time,
     "validation_loss": partial(shown_score, "loss"),
     "validation_perplexity": partial(shown_score, "perplexity"),
 }
-
-
-def read_report(path: str | Path) -> dict[str, object]:
-    """Return the content of a report.
-
-    Raises:
-        ValueError: It is no report; the message names the field that holds what none can.
-        FileNotFoundError: It is missing.
-    """
-    try:
-        report = json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
-    if fault := next(faults_of_report(report), None):
-        raise ValueError(f"{path}: {fault}; give a report as train or evaluate wrote it")
-    if "training" not in report and not any(_scores(report)):
-        raise ValueError(f"{path} is neither a report of training nor one of evaluation")
-    return report
-
-
-def read_scores(path: str | Path) -> dict[str, object]:
-    """Return the content of a report that holds scores.
-
-    Raises:
-        ValueError: It holds none, or is no report.
-        FileNotFoundError: It is missing.
-    """
-    report = read_report(path)
-    if not any(_scores(report)):
-        raise ValueError(
-            f"{path} holds no scores; give the report.json in the --output folder of `evaluate` "
-            "(that of the training is found beside the model)"
-        )
-    return report
 
 
 def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> list[EvalResult]:
@@ -187,23 +151,6 @@ def _defaults() -> dict[str, object]:
     """Return the default of every option of training."""
     kinds = (RunArguments, DataArguments, LoopArguments)
     return {option.name: option.default for kind in kinds for option in fields(kind)}
-
-
-def _scores(report: dict[str, object]) -> Iterator[tuple[str, str, float, dict[str, object]]]:
-    """Yield metric, its name, score, and more: signature, interval, tokens, type of numbers."""
-    scores, dtype = report.get("scores", report), report.get("dtype")
-    for metric in filter(scores.__contains__, METRICS):
-        rounded = partial(round, ndigits=DECIMALS[metric])
-        interval = scores.get("confidence", {}).get(metric)
-        found = {
-            "signature": scores.get(f"{metric}_signature"),
-            "confidence": interval and {n: rounded(interval[n]) for n in ("mean", "margin")},
-            "tokens": scores.get("tokens") if metric in OF_TOKENS else None,
-            "dtype": dtype if dtype != "fp32" else None,
-        }
-        title, value = scores.get(f"{metric}_name", METRICS[metric]), scores[metric]
-        arguments = {name: x for name, x in found.items() if x is not None}
-        yield metric, title, rounded(value), arguments
 
 
 def _test_set(report: dict[str, object]) -> tuple[str, str, str | None, str | None]:

@@ -1,34 +1,19 @@
 """What a training run can be told, with the check and the help text of every option."""
 
+import difflib
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hf_vanilla_transformer.data.cleaning import Cleaning
-from hf_vanilla_transformer.data.training_data import PassOptions
-from hf_vanilla_transformer.presets import PRESETS, Preset
+from hf_vanilla_transformer.data.epochs import PassOptions
+from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
+from hf_vanilla_transformer.presets import FINE_TUNING, PRESETS
 from hf_vanilla_transformer.training.options import option, required, spelt
-from hf_vanilla_transformer.training.schedule import Shape
 
-MOST_ENTRIES, MOST_PARTS = 10_000_000, 1024
-WARMUP_SHARE = 0.1
+MOST_ENTRIES = 10_000_000
 """What a warm-up that nobody asked for may take of a run."""
-LIMITS = ("max_steps", "epochs", "max_minutes")
-FINE_TUNING = {"batch_tokens": 4096, "warmup_steps": 100, "learning_rate": 2e-4, "epochs": 3}
-POSITIVE = (
-    *LIMITS,
-    *("batch_tokens", "accumulate", "warmup_steps", "learning_rate"),
-    *("save_every", "keep_checkpoints", "patience"),
-)
-RULES: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "accumulate": (f"at most {MOST_PARTS:,}", lambda value: value <= MOST_PARTS),
-    "clip_norm": ("positive, or 0 to switch it off", lambda value: 0 <= value < math.inf),
-    "spike_ratio": ("more than 1 and finite", lambda value: 1 < value < math.inf),
-    "valid_beams": ("positive, or 0 for the loss alone", lambda value: value >= 0),
-    "warmup_share": ("above 0 and at most 1", lambda value: 0 < value <= 1),
-    "seed": ("a whole number from 0 to 2^32 - 1", lambda value: 0 <= value < 2**32),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,117 +178,52 @@ class DataArguments:
         return PassOptions(seed=seed, weights=self.weights, bpe_dropout=self.bpe_dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoopArguments:
-    """Numbers of the training loop; whichever limit is met first ends it.
+# Others follow from the tokenizer, or have an option of their own.
+FIELDS = (
+    *("d_model", "d_ff", "num_heads", "d_k", "d_v", "encoder_layers", "decoder_layers"),
+    *("dropout", "attention_dropout", "activation_dropout", "activation_function"),
+    *("norm_position", "position_type", "max_position_embeddings"),
+    *("attention_bias", "scale_embedding", "tie_word_embeddings", "output_bias"),
+)
+
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(VanillaTransformerConfig.__init__).parameters.items()
+}
+
+
+_TRUTH = {"true": True, "false": False}
+
+
+def read_architecture(words: Sequence[str]) -> dict[str, object]:
+    """Return fields of the configuration; whether a value is in range, the configuration tells.
+
+    Args:
+        words: `NAME=VALUE` each.
 
     Raises:
-        ValueError: A number is out of range.
+        ValueError: A word is of another form, its name is none of `FIELDS` or comes twice, or its
+            value is of another type than the field's.
     """
+    fields: dict[str, object] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, n=1)
+            hint = f"did you mean {near[0]}" if near else f"give NAME=VALUE of {', '.join(FIELDS)}"
+            raise ValueError(f"architecture {word!r} is no field of the model; {hint}")
+        if name in fields:
+            raise ValueError(f"architecture {name} is given twice; leave one out")
+        fields[name] = _value(name, text)
+    return fields
 
-    batch_tokens: int = option(
-        4096,
-        "Budget of an update, all processes together: at most this many source and this many "
-        "target tokens, padding included. Left out: the preset's number.",
-    )
-    accumulate: int = option(
-        1, "Parts in which each process takes its share of an update; more parts, less memory."
-    )
-    max_steps: int | None = option(
-        None, "Stop after this many updates. With no end given, the preset sets one."
-    )
-    epochs: int | None = option(None, "Stop after this many passes over the training pairs.")
-    max_minutes: float | None = option(
-        None, "Stop after this many minutes of updates; validation comes on top."
-    )
-    patience: int | None = option(
-        None, "Stop after this many validations in a row without a new best. Left out: never."
-    )
-    warmup_steps: int = option(
-        4000,
-        "Updates during which the learning rate rises. Left out: the preset's number. Fewer let "
-        "the paper's rate rise higher: set --learning-rate too.",
-    )
-    warmup_share: float = option(
-        1.0,
-        "Share of the run after which the learning rate rises no more, by the nearest of its "
-        f"limits. Left out: {WARMUP_SHARE}, or 1 (no such end) with --warmup-steps.",
-    )
-    learning_rate: float | None = option(
-        None,
-        "Highest learning rate. Left out: the preset's number, or the paper's, (d_model * "
-        "warmup_steps)^-0.5.",
-    )
-    schedule: Shape = option(
-        "inverse-sqrt",
-        "How the learning rate falls after the warm-up: with the inverse square root of the "
-        "update, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
-        "the preset has it.",
-    )
-    clip_norm: float = option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
-    spike_ratio: float | None = option(
-        None,
-        "Stop if the loss is over so many times the mean of the 100 updates before it, after the "
-        "warm-up. Left out: only if it is no finite number.",
-    )
-    precision: Literal["fp32", "bf16", "fp16"] | None = option(
-        None,
-        "Precision of matrix products; weights stay fp32, and fp16 needs a GPU. Left out: what "
-        "accelerate was configured with, or fp32.",
-    )
-    compile: bool = option(False, "Compile the model with torch.compile.")
-    gradient_checkpointing: bool = option(
-        False, "Compute activations again in the backward pass: less memory, more time."
-    )
-    pack: bool = option(False, "Put several pairs in a row of a batch, apart from each other.")
-    save_every: int = option(1000, "Validate and save a checkpoint every so many updates.")
-    keep_checkpoints: int = option(
-        5,
-        "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
-        "big). The best one is kept as well.",
-    )
-    best_by: Literal["loss", "bleu"] | None = option(
-        None,
-        "Which validation score tells the best checkpoint. Left out: bleu, or the loss where "
-        "nothing is translated.",
-    )
-    valid_beams: int = option(
-        1,
-        "Beams with which the validation pairs are translated for BLEU; 0: measure the loss alone.",
-    )
-    seed: int = option(1, "Seed of weights, dropout and batch order.")
 
-    def __post_init__(self) -> None:
-        for name in POSITIVE:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                rule = "finite" if value == math.inf else "positive"
-                raise ValueError(f"{name}={value} must be {rule}")
-        for name, (rule, is_kept) in RULES.items():
-            if getattr(self, name) is not None and not is_kept(getattr(self, name)):
-                raise ValueError(f"{name}={getattr(self, name)} must be {rule}")
-        if self.best_by == "bleu" and not self.valid_beams:
-            raise ValueError("best_by=bleu needs translations: set valid_beams to at least 1")
-        if all(getattr(self, name) is None for name in LIMITS):
-            raise ValueError(f"training needs an end: set {', '.join(map(spelt, LIMITS))}")
-
-    @property
-    def judged_by(self) -> str:
-        """Return "loss" or "bleu"; of few pairs BLEU learns on when the loss no longer falls."""
-        return self.best_by or ("bleu" if self.valid_beams else "loss")
-
-    @classmethod
-    def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":
-        """Fill options that are None with the preset's numbers, or those of fine-tuning.
-
-        What neither has keeps its default.
-        """
-        given = {name: value for name, value in options.items() if value is not None}
-        numbers: dict[str, object] = dict(FINE_TUNING)
-        if preset is not None:
-            numbers = dict(preset.training)
-        if given.keys() & set(LIMITS):
-            numbers = {name: number for name, number in numbers.items() if name not in LIMITS}
-        if "warmup_steps" not in given:
-            numbers["warmup_share"] = WARMUP_SHARE
-        return cls(**numbers | given)
+def _value(name: str, text: str) -> object:
+    default = _DEFAULTS[name]
+    kind = int if default is None else type(default)
+    try:
+        return _TRUTH[text] if kind is bool else kind(text)
+    except (ValueError, KeyError):
+        expected = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+        raise ValueError(f"architecture {name}={text} is not {expected}") from None

@@ -1,23 +1,23 @@
 """Save model folders atomically, keep the last ones and the best, and average their weights."""
 
+import hashlib
+import json
 import logging
 import os
+import pickle
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+import torch
 
-from hf_vanilla_transformer.loading import naming_damage
-from hf_vanilla_transformer.model.finite import is_finite
-from hf_vanilla_transformer.writing import write_folder
+from hf_vanilla_transformer.storage.files import write_folder, write_json
+from hf_vanilla_transformer.training.state import RunState
 
 logger = logging.getLogger(__name__)
 
-NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 STEP_FOLDER = re.compile(r"step-(\d+)")
 
 
@@ -92,60 +92,6 @@ def list_checkpoints(root: str | Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
-def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several model folders, in the dtype of the first.
-
-    The paper averages the last 5 checkpoints of base and the last 20 of big (Vaswani et al. 2017,
-    §6.1). Sums are kept in float64.
-
-    Raises:
-        ValueError: No checkpoint is given, one holds no safetensors file, a damaged one or numbers
-            that are not finite, or their tensors differ in name or shape.
-    """
-    if not checkpoints:
-        raise ValueError("no checkpoint to average")
-    first = _load_weights(checkpoints[0])
-    total = {name: tensor.double() for name, tensor in first.items()}
-    for checkpoint in checkpoints[1:]:
-        weights = _load_weights(checkpoint)
-        _check_same_tensors(first, weights, f"{checkpoint} and {checkpoints[0]}")
-        for name, tensor in weights.items():
-            total[name] += tensor
-    return {name: (total[name] / len(checkpoints)).to(first[name].dtype) for name in first}
-
-
-def average_checkpoints(checkpoints: Sequence[str | Path], output: str | Path) -> None:
-    """Write a model folder with averaged weights and every other file of the last checkpoint.
-
-    Raises:
-        ValueError: As `average_weights`.
-        OSError: It cannot be written.
-    """
-    weights = average_weights(checkpoints)
-    with write_folder(output) as unfinished:
-        shutil.copytree(
-            checkpoints[-1],
-            unfinished,
-            ignore=shutil.ignore_patterns(*NOT_AVERAGED),
-            dirs_exist_ok=True,
-        )
-        try:
-            save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise OSError(f"{output} could not be written ({error}); see to the disk") from error
-
-
-def check_weights(checkpoint: str | Path) -> None:
-    """Refuse a model folder whose weights are missing or not as long as they should be.
-
-    Raises:
-        ValueError: They are.
-    """
-    for file in _weight_files(checkpoint):
-        with naming_damage(file), safe_open(file, framework="pt"):
-            pass
-
-
 def _point_at(link: Path, name: str) -> None:
     """Let a symbolic link point at a sibling, also where a copy has made a folder of the link.
 
@@ -179,29 +125,129 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:
-    """Read every tensor of a model folder, in one safetensors file or several."""
-    weights = {}
-    for file in _weight_files(checkpoint):
-        with naming_damage(file):
-            weights |= load_file(file)
-    for name in (name for name, tensor in weights.items() if not is_finite(tensor)):
-        raise ValueError(f"{checkpoint}: {name} has numbers that are not finite; leave it out")
-    return weights
+logger = logging.getLogger(__name__)
 
 
-def _weight_files(checkpoint: str | Path) -> list[Path]:
-    files = sorted(Path(checkpoint).glob("*.safetensors"))
-    if not files:
-        raise ValueError(f"{checkpoint} holds no .safetensors file; give a saved model folder")
-    return files
+# What reading JSON that is missing, damaged or of another shape raises.
+MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
-def _check_same_tensors(first: dict[str, Tensor], second: dict[str, Tensor], where: str) -> None:
-    """Refuse checkpoints of two different architectures."""
-    for name in sorted(first.keys() | second.keys()):
-        shapes = [tuple(w[name].shape) if name in w else "absent" for w in (first, second)]
-        if shapes[0] != shapes[1]:
+STATE_FOLDER = "training_state"
+
+
+OPTIMIZER, STATE, FILES = "optimizer.pt", "state.json", "files.json"
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A checkpoint to go on from.
+
+    Attributes:
+        folder: The checkpoint.
+        state: How far the run had come.
+        facts: What the run was told and what it ran on: `options`, `corpus`, `threads`.
+    """
+
+    folder: Path
+    state: RunState
+    facts: dict[str, object]
+
+    def optimizer(self, *, is_mapped: bool = False) -> dict[str, object]:
+        """Read the tensors of the optimiser, or map them without reading.
+
+        Raises:
+            ValueError: The file is damaged, or holds more than tensors and plain values.
+        """
+        file = self.folder / STATE_FOLDER / OPTIMIZER
+        try:
+            content = torch.load(file, map_location="cpu", weights_only=True, mmap=is_mapped)
+        except pickle.UnpicklingError as error:
             raise ValueError(
-                f"{where} are of different models: {name} is {shapes[0]} and {shapes[1]}"
-            )
+                f"{file} is not read: it holds more than tensors and plain values, and unpickling "
+                "that could run code"
+            ) from error
+        except (OSError, RuntimeError, EOFError) as error:
+            raise ValueError(f"{file} cannot be read ({error})") from error
+        if not isinstance(content, dict) or "optimizer" not in content:
+            raise ValueError(f"{file} holds no optimiser")
+        return content
+
+
+def write_saved_state(
+    folder: Path, *, optimizer: dict[str, object], state: RunState, facts: dict[str, object]
+) -> None:
+    """Complete the folder of a checkpoint whose model is written."""
+    inside = folder / STATE_FOLDER
+    inside.mkdir()
+    torch.save(optimizer, inside / OPTIMIZER)
+    write_json(inside / STATE, {"state": state.as_json(), "facts": facts})
+    write_json(inside / FILES, {name: _fingerprint(folder / name) for name in _names(folder)})
+
+
+def newest_good_checkpoint(root: Path) -> SavedState | None:
+    """Return the last checkpoint that is whole; one warning for each that is damaged."""
+    for folder in reversed(list_checkpoints(root)):
+        if not (folder / STATE_FOLDER).is_dir():
+            continue
+        try:
+            return _read_saved_state(folder)
+        except ValueError as error:
+            logger.warning("%s is damaged (%s); it is not resumed from", folder, error)
+    return None
+
+
+def _read_saved_state(folder: Path) -> SavedState:
+    """Return what a checkpoint holds to go on from.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    if damage := find_damage(folder):
+        raise ValueError(damage)
+    try:
+        content = json.loads((folder / STATE_FOLDER / STATE).read_text("utf-8"))
+        saved = SavedState(folder, RunState.from_json(content["state"]), dict(content["facts"]))
+    except MALFORMED as error:
+        raise ValueError(f"{STATE_FOLDER}/{STATE} cannot be read") from error
+    saved.optimizer(is_mapped=True)  # refuses what `torch.load` will not read
+    return saved
+
+
+def find_damage(folder: Path) -> str | None:
+    """Return what is wrong with the files of a checkpoint, None if all are as they were written."""
+    try:
+        expected = json.loads((folder / STATE_FOLDER / FILES).read_text("utf-8"))
+        sizes = {name: int(fingerprint["bytes"]) for name, fingerprint in expected.items()}
+    except MALFORMED:
+        return f"{STATE_FOLDER}/{FILES} cannot be read"
+    for name in (OPTIMIZER, STATE):
+        if f"{STATE_FOLDER}/{name}" not in sizes:
+            return f"{STATE_FOLDER}/{FILES} does not list {name}"
+    for name, size in sizes.items():
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if (found := (folder / name).stat().st_size) != size:
+            return f"{name} has {found:,} of {size:,} bytes"
+        if _fingerprint(folder / name) != expected[name]:
+            return f"the content of {name} has changed"
+    return None
+
+
+def drop_old_states(root: Path, *, keep: int = 2) -> None:
+    """Delete the optimisers of all checkpoints but the last ones, which are the larger part."""
+    for folder in list_checkpoints(root)[:-keep]:
+        shutil.rmtree(folder / STATE_FOLDER, ignore_errors=True)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the files of a folder and of those in it, by their path."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def _fingerprint(path: Path) -> dict[str, object]:
+    """Return size and checksum of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}

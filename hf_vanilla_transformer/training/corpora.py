@@ -5,14 +5,14 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.byte_share import warn_of_bytes_in_pairs
 from hf_vanilla_transformer.data.cleaning import Cleaner
 from hf_vanilla_transformer.data.corpus import Corpus, open_corpora, sample_texts
 from hf_vanilla_transformer.data.encoding import Dropped, EncodedPairs, find_dropped
+from hf_vanilla_transformer.data.epochs import TrainingData, check_weights, warn_of_overlap
 from hf_vanilla_transformer.data.token_cache import prepare_pairs
-from hf_vanilla_transformer.data.training_data import TrainingData, check_weights, warn_of_overlap
+from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes_in_pairs
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
-from hf_vanilla_transformer.training.start import find_limit, new_tokenizer
+from hf_vanilla_transformer.training.setup import find_limit, new_tokenizer
 
 PASSES = "passes"
 

@@ -16,18 +16,18 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from hf_vanilla_transformer.model.compat import recompute_activations
-from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.interrupt import finish_on_signal, tell_of_interrupt
-from hf_vanilla_transformer.training.loss_watch import LossWatch, name_worst_pairs
+from hf_vanilla_transformer.training.checkpoints import SavedState
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+from hf_vanilla_transformer.training.monitor import LossWatch, name_worst_pairs
 from hf_vanilla_transformer.training.progress import Progress, perplexity
-from hf_vanilla_transformer.training.run_state import (
+from hf_vanilla_transformer.training.schedule import Schedule, paper_peak
+from hf_vanilla_transformer.training.signals import finish_on_signal, tell_of_interrupt
+from hf_vanilla_transformer.training.state import (
     RunState,
     Validation,
     limit_reached,
     share_done,
 )
-from hf_vanilla_transformer.training.saved_state import SavedState
-from hf_vanilla_transformer.training.schedule import Schedule, paper_peak
 from hf_vanilla_transformer.training.updates import (
     PairsOfEpoch,
     Share,

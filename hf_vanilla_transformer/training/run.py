@@ -13,22 +13,20 @@ from transformers import PreTrainedModel
 
 from hf_vanilla_transformer import __version__
 from hf_vanilla_transformer.languages import language_metadata
-from hf_vanilla_transformer.training.arguments import (
-    LIMITS,
-    DataArguments,
-    LoopArguments,
-    RunArguments,
-)
+from hf_vanilla_transformer.storage.files import write_json
+from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
+from hf_vanilla_transformer.training.checkpoints import SavedState
+from hf_vanilla_transformer.training.config_file import write_option_file
 from hf_vanilla_transformer.training.corpora import (
     open_training_corpora,
     prepare_training,
     training_texts,
 )
-from hf_vanilla_transformer.training.option_file import write_option_file
+from hf_vanilla_transformer.training.cpu import fast_cpu_products, training_threads
+from hf_vanilla_transformer.training.fit import Training, train_and_average
+from hf_vanilla_transformer.training.loop_arguments import LIMITS, LoopArguments
 from hf_vanilla_transformer.training.options import spelt
-from hf_vanilla_transformer.training.outcome import Training, train_and_average
-from hf_vanilla_transformer.training.precision import fast_cpu_products
-from hf_vanilla_transformer.training.resume import (
+from hf_vanilla_transformer.training.run_folder import (
     OPTIONS,
     REPORT,
     alone_in_output,
@@ -37,18 +35,15 @@ from hf_vanilla_transformer.training.resume import (
     describe_corpus,
     finished_report,
 )
-from hf_vanilla_transformer.training.run_state import limit_reached
-from hf_vanilla_transformer.training.saved_state import SavedState
-from hf_vanilla_transformer.training.start import (
+from hf_vanilla_transformer.training.setup import (
     DEFAULT_PRESET,
     configured_accelerator,
     prepare_model,
     prepare_tokenizer,
     preset_of,
+    tracked_options,
 )
-from hf_vanilla_transformer.training.threads import training_threads
-from hf_vanilla_transformer.training.trackers import tracked_options
-from hf_vanilla_transformer.writing import write_json
+from hf_vanilla_transformer.training.state import limit_reached
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from hf_vanilla_transformer.data.collate import IGNORED_LABEL, collate_pairs
 from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.data.packing import collate_packed
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.training.arguments import LoopArguments
-from hf_vanilla_transformer.training.run_state import RunState
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+from hf_vanilla_transformer.training.state import RunState
 
 LOADERS_PER_GPU = 2
 UPDATES_AHEAD = 4

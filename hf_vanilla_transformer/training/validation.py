@@ -16,10 +16,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_vanilla_transformer.data.batching import cut_batches
 from hf_vanilla_transformer.data.collate import collate_sources
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.evaluation import score_translations
+from hf_vanilla_transformer.evaluation.scoring import score_translations
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
-from hf_vanilla_transformer.training.run_state import Validation
+from hf_vanilla_transformer.training.state import Validation
 from hf_vanilla_transformer.training.updates import collate_part, pair_collator
 
 VALIDATION_TOKENS = 2048

@@ -13,7 +13,7 @@ from hf_vanilla_transformer.benchmark.contenders import NAMES
 from hf_vanilla_transformer.benchmark.measuring import Race
 from hf_vanilla_transformer.benchmark.report import as_text
 from hf_vanilla_transformer.cli import main
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 RANDOM = ["benchmark", "--preset", "tiny", "--vocab-size", "60", "--new-tokens", "3"]
 TWO = ["--contenders", "ours-fp32", "marian-fp32"]

@@ -9,7 +9,7 @@ import torch
 from hf_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.benchmark.contenders import NAMES, Contenders, load_model, random_model
 from hf_vanilla_transformer.benchmark.measuring import Case, Race, draw_sources
-from hf_vanilla_transformer.model.quantized_linear import Int8Linear
+from hf_vanilla_transformer.model.fast_int8 import Int8Linear
 
 SMALL = {"d_model": 32, "d_ff": 64, "num_heads": 4, "encoder_layers": 1, "decoder_layers": 2}
 

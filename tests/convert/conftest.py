@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from hf_vanilla_transformer import VanillaTransformerTokenizer
-from hf_vanilla_transformer.tokenization import join_tokenizers
+from hf_vanilla_transformer.tokenization.bpe import join_tokenizers
 
 ROLES = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 EOS = 3

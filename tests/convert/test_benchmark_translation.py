@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_translation.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "benchmark_translation.py"
 
 
 @pytest.fixture

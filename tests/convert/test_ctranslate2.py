@@ -7,7 +7,7 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_vanilla_transformer.convert.ctranslate2 import QUANTIZATIONS, export_to_ctranslate2
-from hf_vanilla_transformer.likelihood import token_log_probs
+from hf_vanilla_transformer.translation.forced_decoding import token_log_probs
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
 

@@ -7,7 +7,7 @@ from hf_vanilla_transformer.data import encoding
 from hf_vanilla_transformer.data.cleaning import Cleaner, Cleaning
 from hf_vanilla_transformer.data.corpus import Pair, open_corpora
 from hf_vanilla_transformer.data.encoding import EncodedPairs, encode_pairs, find_dropped
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 PAIRS = [Pair("a b", "b a c"), Pair(" ", "b"), Pair("c", ""), Pair("a", "c " * 30), Pair("c", "a")]
 EOS = 3

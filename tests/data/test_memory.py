@@ -12,7 +12,7 @@ from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.lines import ignore
 from hf_vanilla_transformer.data.token_cache import prepare_pairs
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 FORK = multiprocessing.get_context("fork")
 

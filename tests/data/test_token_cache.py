@@ -15,7 +15,7 @@ from hf_vanilla_transformer.data import encoding, token_cache
 from hf_vanilla_transformer.data.cleaning import Cleaning
 from hf_vanilla_transformer.data.corpus import open_corpora
 from hf_vanilla_transformer.data.token_cache import cache_key, open_pairs, prepare_pairs
-from hf_vanilla_transformer.tokenization import join_tokenizers, load_tokenizer, train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import join_tokenizers, load_tokenizer, train_tokenizer
 
 RULES = Cleaning(max_length=12)
 FORK = multiprocessing.get_context("fork")

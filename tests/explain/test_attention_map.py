@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from matplotlib.image import imread
 
-from hf_vanilla_transformer.data.demo import SHOWCASE, demo_corpus
 from hf_vanilla_transformer.explain import fonts
 from hf_vanilla_transformer.explain.attention_map import (
     PronounReading,
@@ -22,7 +21,8 @@ from hf_vanilla_transformer.model.configuration_vanilla_transformer import Vanil
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
 )
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.quickstart.corpus import SHOWCASE, demo_corpus
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 READINGS = [
     PronounReading(source, target, word)

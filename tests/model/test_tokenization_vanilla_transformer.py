@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from hf_vanilla_transformer import VanillaTransformerConfig, VanillaTransformerTokenizer
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 SENTENCES = ["我爱猫。", "I love cats, don't you?", " two  spaces\tand ▁", "x</s> <pad><s>y<unk>"]
 SPECIAL_STRINGS = ["</s>", "<pad>", "<s>", "<unk>", "end</s>", "a <pad> b<s>c<unk> d"]

@@ -12,7 +12,7 @@ from hf_vanilla_transformer.data.encoding import encode_pairs
 from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.trainer import TranslationTrainer
 from hf_vanilla_transformer.training.validation import validation_bleu
-from hf_vanilla_transformer.translating import translate, translate_n_best
+from hf_vanilla_transformer.translation.translate import translate, translate_n_best
 
 TOKENS, ROWS, TARGET_TOKENS = 100, 128, 60
 TEXTS = ["w5 w6 w7", "w9"]

@@ -13,9 +13,9 @@ from hub_metadata import metadata_errors
 from huggingface_hub import ModelCard
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
+from hf_vanilla_transformer.evaluation.report import read_report
 from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.publishing.card import write_card
-from hf_vanilla_transformer.publishing.report import read_report
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 TRAINING = {

@@ -7,8 +7,8 @@ import yaml
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
+from hf_vanilla_transformer.evaluation.metrics import shown_count, shown_time
 from hf_vanilla_transformer.publishing.card import write_card
-from hf_vanilla_transformer.publishing.figures import shown_count, shown_time
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import re
 import pytest
 from huggingface_hub import ModelCard
 
+from hf_vanilla_transformer.evaluation.report import faults_of_report, read_report
 from hf_vanilla_transformer.publishing.card import write_card
-from hf_vanilla_transformer.publishing.report import read_report
-from hf_vanilla_transformer.publishing.report_shape import faults_of_report
 
 VALIDATION = {"step": 600, "loss": 3.5, "bleu": 12.5}
 REPORT = {

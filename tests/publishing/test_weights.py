@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from hf_vanilla_transformer.publishing import check
 from hf_vanilla_transformer.publishing.card import write_card
 from hf_vanilla_transformer.publishing.check import check_folder
-from hf_vanilla_transformer.publishing.weights import weight_digests
+from hf_vanilla_transformer.storage.weights import weight_digests
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 

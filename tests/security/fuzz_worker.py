@@ -26,7 +26,7 @@ from hf_vanilla_transformer import (
     VanillaTransformerForConditionalGeneration,
     VanillaTransformerTokenizer,
 )
-from hf_vanilla_transformer.translating import translate
+from hf_vanilla_transformer.translation.translate import translate
 
 MEMORY = 1 << 30  # bytes of address space above what the imports have taken
 

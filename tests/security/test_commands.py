@@ -7,7 +7,7 @@ import sys
 import pytest
 from tiny import build_model
 
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from hf_vanilla_transformer.data.batching import epoch_batches
 from hf_vanilla_transformer.data.corpus import read_pairs
 from hf_vanilla_transformer.data.encoding import encode_pairs
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 
 
 @dataclass(frozen=True)

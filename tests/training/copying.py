@@ -4,8 +4,8 @@ import torch
 from accelerate import Accelerator
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.loop import train
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.validation import Validator
 
 EOS = 3

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from hf_vanilla_transformer.training import loop, outcome, updates, validation
+from hf_vanilla_transformer.training import fit, loop, updates, validation
 
 
 def show(**figures):
@@ -51,7 +51,7 @@ def die_while_saving(step, instant):
     """Be killed in the middle of a save: before the state, or after the rename."""
     every_loss()
     name = {"half": "write_saved_state", "renamed": "drop_old_states"}[instant]
-    original = getattr(outcome, name)
+    original = getattr(fit, name)
 
     def killed(*arguments, **options):
         state = options.get("state")
@@ -60,19 +60,19 @@ def die_while_saving(step, instant):
             os.kill(os.getpid(), signal.SIGKILL)
         original(*arguments, **options)
 
-    setattr(outcome, name, killed)
+    setattr(fit, name, killed)
 
 
 def full_disk(step):
     """Have no room for large files from the checkpoint of a step on."""
-    save = outcome.save_checkpoint
+    save = fit.save_checkpoint
 
     def limited(write, root, **options):
         if options["step"] == step:
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         return save(write, root, **options)
 
-    outcome.save_checkpoint = limited
+    fit.save_checkpoint = limited
 
 
 def terminate_after(step):

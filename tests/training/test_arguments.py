@@ -4,7 +4,8 @@ import math
 import pytest
 
 from hf_vanilla_transformer.presets import PRESETS
-from hf_vanilla_transformer.training.arguments import DataArguments, LoopArguments, RunArguments
+from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from hf_vanilla_transformer.training import checkpoints
-from hf_vanilla_transformer.training.checkpoints import (
+from hf_vanilla_transformer.storage.weights import (
     average_checkpoints,
     average_weights,
     check_weights,
+)
+from hf_vanilla_transformer.training import checkpoints
+from hf_vanilla_transformer.training.checkpoints import (
     list_checkpoints,
     remove_leftovers,
     save_checkpoint,

@@ -13,7 +13,7 @@ from torch.nn import functional
 from hf_vanilla_transformer.data.batching import epoch_batches
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training import interrupt, loop, loss_watch
+from hf_vanilla_transformer.training import loop, monitor, signals
 from hf_vanilla_transformer.training.schedule import Schedule
 
 
@@ -163,7 +163,7 @@ def test_a_signal_finishes_the_step_and_saves(tiny_model, monkeypatch, number):
             signal.raise_signal(number)
             signal.raise_signal(number)  # as launchers pass it on
 
-    monkeypatch.setattr(interrupt, "SAME_REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(signals, "SAME_REQUEST_SECONDS", 0.3)
     monkeypatch.setattr(loop.Progress, "update", interrupted_update)
     saved = []
     handler = signal.getsignal(number)
@@ -222,11 +222,11 @@ def test_a_gradient_that_is_not_finite_stops_before_the_weights_change(tiny_mode
 
 
 def test_a_second_signal_within_a_second_counts_as_the_first_when_the_block_has_ended(monkeypatch):
-    monkeypatch.setattr(interrupt, "SAME_REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(signals, "SAME_REQUEST_SECONDS", 0.3)
     received = []
     before = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     try:
-        with interrupt.finish_on_signal() as requested:
+        with signals.finish_on_signal() as requested:
             signal.raise_signal(signal.SIGTERM)
             second = threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM])
             second.start()
@@ -240,7 +240,7 @@ def test_a_second_signal_within_a_second_counts_as_the_first_when_the_block_has_
 
 
 def test_a_spike_of_the_loss_stops_if_asked_to_and_names_five_pairs(tiny_model, monkeypatch):
-    monkeypatch.setattr(loss_watch, "SPIKE_WINDOW", 4)
+    monkeypatch.setattr(monitor, "SPIKE_WINDOW", 4)
     rows = [[4 + index % 9, 3] for index in range(8)]
     easy, model = EncodedPairs.from_ids(rows, rows), tiny_model()
 

@@ -9,8 +9,8 @@ import pytest
 
 from hf_vanilla_transformer.cli import build_parser
 from hf_vanilla_transformer.presets import PRESETS
-from hf_vanilla_transformer.training.arguments import LoopArguments
 from hf_vanilla_transformer.training.loop import ADAM
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.schedule import paper_peak
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

@@ -18,13 +18,13 @@ from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
 from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.data.packing import collate_packed
-from hf_vanilla_transformer.evaluation import load_for_translation
-from hf_vanilla_transformer.tokenization import train_tokenizer
-from hf_vanilla_transformer.training import threads, updates
+from hf_vanilla_transformer.storage.models import load_for_translation
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
+from hf_vanilla_transformer.training import cpu, updates
 from hf_vanilla_transformer.training.arguments import RunArguments
-from hf_vanilla_transformer.training.resume import claim_output, finished_report
-from hf_vanilla_transformer.training.run_state import RunState, Validation
-from hf_vanilla_transformer.training.start import prepare_tokenizer
+from hf_vanilla_transformer.training.run_folder import claim_output, finished_report
+from hf_vanilla_transformer.training.setup import prepare_tokenizer
+from hf_vanilla_transformer.training.state import RunState, Validation
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_resumed_run_computes_with_the_number_of_threads_that_it_began_with(
     runs, run, monkeypatch
 ):
     run("run", max_steps=10)
-    monkeypatch.setattr(threads, "fastest_threads", lambda work: pytest.fail("a trial"))
+    monkeypatch.setattr(cpu, "fastest_threads", lambda work: pytest.fail("a trial"))
     run("run", max_steps=12, resume=True)
 
 

@@ -7,7 +7,7 @@ from accelerate import Accelerator
 from copying import copying_pairs, numbers
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training.run_state import RunState
+from hf_vanilla_transformer.training.state import RunState
 from hf_vanilla_transformer.training.updates import (
     packed_collator,
     pair_collator,

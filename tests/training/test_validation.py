@@ -10,12 +10,13 @@ from torch.nn import functional
 
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.data.encoding import encode_pairs
-from hf_vanilla_transformer.evaluation import score_translations, translate
+from hf_vanilla_transformer.evaluation.scoring import score_translations
 from hf_vanilla_transformer.model.fast_model import fast_model
-from hf_vanilla_transformer.tokenization import train_tokenizer
+from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 from hf_vanilla_transformer.training import validation
-from hf_vanilla_transformer.training.run_state import RunState, Validation
+from hf_vanilla_transformer.training.state import RunState, Validation
 from hf_vanilla_transformer.training.validation import Validator, validation_bleu, validation_loss
+from hf_vanilla_transformer.translation.translate import translate
 
 
 def test_loss_is_per_token_whatever_the_batches(tiny_model, monkeypatch):

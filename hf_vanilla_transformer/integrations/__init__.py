@@ -1,0 +1,1 @@
+"""Subclasses of and registration with other libraries."""

@@ -1,0 +1,1 @@
+"""A first run on the Chinese-English corpus that the package carries."""

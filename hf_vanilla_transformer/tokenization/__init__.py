@@ -1,0 +1,10 @@
+"""Tokenizers: trained on parallel text, joined, or brought along."""
+
+from hf_vanilla_transformer.tokenization.bpe import (
+    join_tokenizers,
+    load_tokenizer,
+    train_tokenizer,
+    vocabulary_fields,
+)
+
+__all__ = ["join_tokenizers", "load_tokenizer", "train_tokenizer", "vocabulary_fields"]

@@ -1,0 +1,194 @@
+"""Find where a run goes on, and say what is not as it was."""
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, broadcast_object_list
+from filelock import FileLock, Timeout
+
+from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.training.arguments import RunArguments
+from hf_vanilla_transformer.training.checkpoints import (
+    MALFORMED,
+    SavedState,
+    list_checkpoints,
+    newest_good_checkpoint,
+    remove_checkpoint,
+    remove_leftovers,
+)
+from hf_vanilla_transformer.training.config_file import is_written_option_file
+from hf_vanilla_transformer.training.corpora import PASSES
+from hf_vanilla_transformer.training.fit import CHECKPOINTS, MODEL
+from hf_vanilla_transformer.training.setup import LOGS, TOKENIZER
+from hf_vanilla_transformer.training.state import RunState
+
+logger = logging.getLogger(__name__)
+
+REPORT, OPTIONS, LOCK = "report.json", "config.yaml", ".lock"
+# A run that ended before its first checkpoint leaves these, which the next one replaces. Its
+# options are written first: by them its folder is known.
+WRITTEN_FIRST = {LOCK, f".{OPTIONS}.new"}
+WRITTEN_BEFORE_TRAINING = {
+    *WRITTEN_FIRST,
+    *(OPTIONS, LOGS, PASSES),
+    *(TOKENIZER, f".{TOKENIZER}.new", f".{TOKENIZER}.old"),
+}
+MODEL_OPTIONS = (
+    "preset",
+    "architecture",
+    "from",
+    "tokenizer",
+    "vocab_size",
+    "separate_vocabularies",
+    "isolate_han",
+)
+ORDER_OPTIONS = ("batch_tokens", "seed", "weights", "bpe_dropout")
+SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+@contextmanager
+def alone_in_output(run: RunArguments, accelerator: Accelerator) -> Iterator[None]:
+    """Keep other runs out of the output folder; the system forgets the lock of a killed run.
+
+    Raises:
+        ValueError: The output folder is in use, and by another run or not one to resume.
+    """
+    if not accelerator.is_main_process:
+        yield
+        return
+    output = Path(run.output)
+    _refuse_other_content(output, run)
+    output.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(output / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(
+            f"another run is at work in {output}; wait for its end, or name another --output"
+        ) from error
+    try:
+        yield
+    finally:
+        (output / LOCK).unlink(missing_ok=True)
+        lock.release()
+        with suppress(OSError):  # a run that was refused leaves no folder behind
+            output.rmdir()
+
+
+def _refuse_other_content(output: Path, run: RunArguments) -> None:
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file; name a new folder with --output")
+    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    is_begun = is_written_option_file(output / OPTIONS)
+    if is_begun and not list_checkpoints(output / CHECKPOINTS):
+        names.discard(CHECKPOINTS)
+    if names <= (WRITTEN_BEFORE_TRAINING if is_begun else WRITTEN_FIRST):
+        return
+    if not run.resume:
+        raise ValueError(
+            f"output folder {output} is not empty; name a new one, or go on with the run in it by "
+            "--resume"
+        )
+    if not names & {CHECKPOINTS, MODEL}:
+        raise ValueError(f"{output} holds files, but no run to go on with; name another --output")
+
+
+def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | None:
+    """Return the checkpoint that a run goes on from, the same on every process; None for a new run.
+
+    Raises:
+        ValueError: The run cannot be resumed.
+    """
+    if run.resume and accelerator.distributed_type in SHARDED:
+        raise ValueError(
+            f"resume: a run under {accelerator.distributed_type.value} cannot go on, as no process "
+            "has the whole optimiser to save; start anew with --from and its last checkpoint"
+        )
+    found = [_claim(run) if accelerator.is_main_process else None]
+    broadcast_object_list(found)
+    return found[0]
+
+
+def _claim(run: RunArguments) -> SavedState | None:
+    output = Path(run.output)
+    saved = _last_checkpoint(output / CHECKPOINTS)
+    if saved is None and (output / MODEL).exists():
+        raise ValueError(f"{output} holds a model but no checkpoint to go on from")
+    if saved is None and run.resume and (output / OPTIONS).exists():
+        logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
+    if saved is None:
+        shutil.rmtree(output / PASSES, ignore_errors=True)
+    return saved
+
+
+def _last_checkpoint(root: Path) -> SavedState | None:
+    """Return the last good checkpoint, if there is any; delete damaged ones that came after it.
+
+    Raises:
+        ValueError: There are checkpoints, and none is good.
+    """
+    remove_leftovers(root)
+    found = list_checkpoints(root)
+    saved = newest_good_checkpoint(root)
+    if found and saved is None:
+        raise ValueError(
+            f"{root} holds no checkpoint to go on from: their training_state is missing or "
+            f"damaged; start anew, in another folder, with --from {found[-1]}"
+        )
+    for folder in found:
+        if folder.name > saved.folder.name:
+            remove_checkpoint(folder)
+    return saved
+
+
+def finished_report(output: Path, state: RunState) -> dict[str, object] | None:
+    """Return the report of a run if it was written at `state`, the run's last one."""
+    try:
+        report = json.loads((output / REPORT).read_text("utf-8"))
+        is_of_this_state = report["training"]["steps"] == state.steps
+    except MALFORMED:
+        return None
+    return report if is_of_this_state and (output / MODEL).is_dir() else None
+
+
+def describe_corpus(pairs: EncodedPairs) -> dict[str, object]:
+    """Return what tells training pairs from others: their number and a checksum."""
+    checksum = hashlib.sha256(np.ascontiguousarray(pairs.digests))
+    checksum.update(np.ascontiguousarray(pairs.lengths))
+    return {"pairs": len(pairs), "sha256": checksum.hexdigest()}
+
+
+def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) -> None:
+    """Warn of everything that differs from when the checkpoint was written.
+
+    Where that changes the order of the pairs, the pass that was cut short begins anew, on every
+    process: all must call it.
+
+    Raises:
+        ValueError: An option differs that made the model what it is.
+    """
+    before, now = saved.facts["options"], facts["options"]
+    for name in MODEL_OPTIONS:
+        if before.get(name) != now.get(name):
+            raise ValueError(
+                f"resume: {name} was {before.get(name)}, now {now.get(name)}; the model that "
+                "exists keeps it: leave the option as it was, or start anew in another folder"
+            )
+    for name, value in now.items():
+        if before.get(name) != value:
+            logger.warning("resume: %s was %s, now %s", name, before.get(name), value)
+    is_other_corpus = saved.facts["corpus"] != facts["corpus"]
+    if is_other_corpus:
+        counts = [f"{of['corpus']['pairs']:,}" for of in (saved.facts, facts)]
+        logger.warning("resume: the training pairs have changed (%s before, %s now)", *counts)
+    is_other_order = any(before.get(name) != now[name] for name in ORDER_OPTIONS)
+    if saved.state.batch and (is_other_corpus or is_other_order):
+        logger.warning("resume: pass %d over the pairs begins anew", saved.state.epoch + 1)
+        saved.state.batch = 0

@@ -1,0 +1,113 @@
+"""What a run has done so far: saved with every checkpoint, and told by the report."""
+
+import math
+from dataclasses import asdict, dataclass, field
+
+from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Scores on the validation pairs after an update.
+
+    Attributes:
+        step: Number of the update.
+        loss: Negative log-likelihood per target token, without label smoothing.
+        bleu: BLEU of their translations, from 0 to 100; None if they were not translated.
+        seconds: Training time until then, without validations and saving.
+    """
+
+    step: int
+    loss: float
+    bleu: float | None = None
+    seconds: float | None = None
+
+    @property
+    def perplexity(self) -> float:
+        """Return e to the loss."""
+        return math.exp(min(self.loss, 700.0))
+
+    def is_better(self, other: "Validation", best_by: str) -> bool:
+        """Tell whether "loss" or "bleu" is better than another's."""
+        return self.rank(best_by) > other.rank(best_by)
+
+    def rank(self, best_by: str) -> tuple[float, ...]:
+        """Return what is greater the better the score is; of equal BLEU, the loss decides."""
+        return (self.bleu, -self.loss) if best_by == "bleu" else (-self.loss,)
+
+    @property
+    def scores(self) -> str:
+        """Return the scores as text."""
+        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f}"
+        return f"validation loss {self.loss:.4f}, perplexity {self.perplexity:.3f}{bleu}"
+
+    def __str__(self) -> str:
+        """Return step and scores as text."""
+        return f"step {self.step}: {self.scores}"
+
+
+@dataclass
+class RunState:
+    """How far a run has come."""
+
+    steps: int = 0
+    epoch: int = 0
+    """Pass over the training pairs that the next update belongs to, from 0."""
+    batch: int = 0
+    """Updates of that pass that are made."""
+    passes: float = 0.0
+    """Passes over the training pairs, the last one in part."""
+    seconds: float = 0.0
+    """Time of training, the same for all processes."""
+    tokens: int = 0
+    """Source and target tokens trained on, of all processes."""
+    stopped_by: str = ""
+    """What ended it: "epochs", "max_steps", "max_minutes", "patience" or "interrupt"."""
+    validations: list[Validation] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> int:
+        """Return how many passes over the training pairs were begun."""
+        return self.epoch + (self.batch > 0)
+
+    def best(self, best_by: str) -> Validation | None:
+        """Return the first of the best validations by "loss" or "bleu", None without any."""
+        measured = [one for one in self.validations if one.bleu is not None or best_by == "loss"]
+        return max(measured, key=lambda one: one.rank(best_by), default=None)
+
+    def validations_since_best(self, best_by: str) -> int:
+        """Return how many validations came after the best one."""
+        best = self.best(best_by)
+        return sum(best is not None and one.step > best.step for one in self.validations)
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `from_json` takes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, object]) -> "RunState":
+        """Return the state that was saved."""
+        validations = [Validation(**one) for one in content["validations"]]
+        return cls(**content | {"validations": validations})
+
+
+def share_done(state: RunState, arguments: LoopArguments) -> float:
+    """Return how much of a run is over, from 0 to 1, by the nearest of its limits."""
+    shares = (
+        state.steps / (arguments.max_steps or math.inf),
+        state.passes / (arguments.epochs or math.inf),
+        state.seconds / (60 * (arguments.max_minutes or math.inf)),
+    )
+    return min(1.0, max(shares))
+
+
+def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
+    """Return the name of a limit that a run has come to, if it has."""
+    limits = {
+        "max_steps": state.steps >= (arguments.max_steps or math.inf),
+        "epochs": state.epoch >= (arguments.epochs or math.inf),
+        "max_minutes": state.seconds >= 60 * (arguments.max_minutes or math.inf),
+        "patience": state.validations_since_best(arguments.judged_by)
+        >= (arguments.patience or math.inf),
+    }
+    return next((name for name, is_reached in limits.items() if is_reached), None)

@@ -1,0 +1,1 @@
+"""Translate text with a trained model."""
