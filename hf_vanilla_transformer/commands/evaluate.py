@@ -40,7 +40,6 @@ from hf_vanilla_transformer.storage.models import (
     model_stamp,
 )
 from hf_vanilla_transformer.storage.weights import weight_digests
-from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes
 from hf_vanilla_transformer.training.setup import start_accelerator
 from hf_vanilla_transformer.translation.journal import PATTERN, Journal
@@ -149,20 +148,17 @@ def run(options: argparse.Namespace) -> str | None:
         if not is_main:
             return None
         measurements = _measure(scorer, translations, test_set, options)
-        survival = Survival()
-        survival.add(test_set.sources, translations)
         if journal:
             report = {
                 **report_scores(measurements, options.baseline),
                 **(asdict(loss) if loss else {}),
-                "survival": survival.as_dict(),
                 **report_task(options, loaded[0].generation_config, test_set, of_text),
                 "weights": weights,
                 **report_examples(options.examples, test_set, translations),
             }
             write_results(Path(options.output), translations, report)
             journal.remove()
-    rows = [*_rows(measurements), _describe_loss(loss), survival.describe()]
+    rows = [*_rows(measurements), _describe_loss(loss)]
     return "\n".join(filter(None, rows))
 
 

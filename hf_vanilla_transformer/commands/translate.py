@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain, islice, zip_longest
 
 from tqdm import tqdm
@@ -22,7 +23,6 @@ from hf_vanilla_transformer.commands.options import (
 from hf_vanilla_transformer.data.corpus import holds_pairs
 from hf_vanilla_transformer.data.lines import decode_lines, iterate_lines
 from hf_vanilla_transformer.storage.models import find_model, load_for_translation, model_stamp
-from hf_vanilla_transformer.survival import Survival
 from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes
 from hf_vanilla_transformer.translation.output import (
     LineOutput,
@@ -134,13 +134,13 @@ def _check_output(options: argparse.Namespace) -> None:
 
 def _translate_windows(
     options: argparse.Namespace,
-    translate_window: Callable[..., tuple[list[str], list[str]]],
+    translate_window: Callable[..., list[str]],
     output: LineOutput,
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     """Translate what the output lacks, window by window."""
     settings = {"batch_tokens": options.batch_tokens, **search_settings(options)}
-    number, survival = 0, Survival()
+    number = 0
     lines = _with_prefixes(options)
     with _progress(options) as progress:
         while window := list(islice(lines, WINDOW_LINES)):
@@ -151,34 +151,24 @@ def _translate_windows(
                 settings["lines"] = range(number + 1, number + 1 + len(window))
                 if options.prefix:
                     settings["prefixes"] = prefixes
-                best, rows = translate_window(sources, **settings)
-                output.write(rows, window)
-                survival.add(sources, best, number + 1)
+                output.write(translate_window(sources, **settings), window)
             number += len(window)
             progress.update(len(window))
-    if lost := survival.describe():
-        logger.warning(lost)
 
 
 def _translator(
     options: argparse.Namespace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> Callable[..., tuple[list[str], list[str]]]:
-    """Return what makes of a window the best translations, and the lines to write."""
-    if options.n_best:
+) -> Callable[..., list[str]]:
+    """Return the function that makes the output lines of a window."""
+    if not options.n_best:
+        one_best = translate_paragraphs if options.split_sentences else translate
+        return partial(one_best, model, tokenizer)
 
-        def n_best(sources: list[str], **settings: object) -> tuple[list[str], list[str]]:
-            found = translate_n_best(model, tokenizer, sources, count=options.n_best, **settings)
-            rows = [f"{one.score:.4f}\t{one.text}" for each in found for one in each]
-            return [each[0].text for each in found], rows
+    def n_best(sources: list[str], **settings: object) -> list[str]:
+        found = translate_n_best(model, tokenizer, sources, count=options.n_best, **settings)
+        return [f"{one.score:.4f}\t{one.text}" for each in found for one in each]
 
-        return n_best
-    one_best = translate_paragraphs if options.split_sentences else translate
-
-    def best(sources: list[str], **settings: object) -> tuple[list[str], list[str]]:
-        translations = one_best(model, tokenizer, sources, **settings)
-        return translations, translations
-
-    return best
+    return n_best
 
 
 def _with_prefixes(options: argparse.Namespace) -> Iterator[tuple[str, str]]:

@@ -283,14 +283,14 @@ def test_no_old_report_is_beside_new_translations(scored, tmp_path, monkeypatch)
 
 def test_two_runs_do_not_write_to_one_folder(scored, folder, tmp_path, monkeypatch, capsys):
     write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
-    survival, errors = command.Survival, []
+    measure, errors = command._measure, []
 
-    def meanwhile():
-        monkeypatch.setattr(command, "Survival", survival)
+    def meanwhile(*arguments):
+        monkeypatch.setattr(command, "_measure", measure)
         errors.append(scored("--source dev.tsv", status=2))
-        return survival()
+        return measure(*arguments)
 
-    monkeypatch.setattr(command, "Survival", meanwhile)
+    monkeypatch.setattr(command, "_measure", meanwhile)
     scored("--source dev.tsv")
     assert len(errors) == 1
     assert "another run is at work in out; wait for its end" in errors[0]

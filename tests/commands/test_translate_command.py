@@ -126,14 +126,6 @@ def test_options_that_exclude_each_other_are_refused(folder, files, capsys):
     assert "--split-sentences goes with neither --prefix nor --n-best" in capsys.readouterr().err
 
 
-def test_numbers_and_urls_that_get_lost_are_reported(folder, files, caplog):
-    write(files / "in", ["a", "b", "c", "d 2020", "www.a.org"])
-    assert run(folder, files / "in", "--output", files / "out", "--beams", 1) == 0
-    assert (
-        "came through the translation: 0 of 1 URLs, 0 of 1 numbers; lost first: 2020 in line 4"
-    ) in caplog.messages
-
-
 def interrupt_after(monkeypatch, windows, name="translate"):
     """Meet Ctrl-C after some windows."""
     calls = []
