@@ -6,7 +6,6 @@ and `AutoTokenizer`, and gives `pipeline("translation")` back to transformers 5.
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from .integrations.library_push import push_with_card
 from .model.compat import check_what_auto_classes_read, register_translation_task
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 from .model.generation import PAPER_DECODING
@@ -29,8 +28,6 @@ AutoTokenizer.register(
 )
 register_translation_task(TranslationPipeline)
 check_what_auto_classes_read()
-push_with_card(VanillaTransformerForConditionalGeneration)
-push_with_card(TranslationPipeline)
 
 __all__ = [
     "PAPER_DECODING",

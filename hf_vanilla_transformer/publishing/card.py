@@ -13,7 +13,6 @@ from safetensors import safe_open
 from transformers import GenerationConfig
 
 from hf_vanilla_transformer.evaluation.metrics import shown_count, shown_score
-from hf_vanilla_transformer.integrations.library_push import is_librarys_template
 from hf_vanilla_transformer.languages import language_metadata, named_language
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
@@ -31,6 +30,11 @@ from hf_vanilla_transformer.storage.files import write_text
 from hf_vanilla_transformer.storage.weights import weight_files
 
 CARD, CURVE = "README.md", "learning_curve.png"
+# What the library writes at the top of its template.
+LIBRARY_DESCRIPTION = (
+    "This is the model card of a 🤗 transformers model that has been pushed on the Hub. "
+    "This model card has been automatically generated."
+)
 TAGS = ("translation", "vanilla_transformer")
 LISTS = ("tags", "metrics", "datasets")
 
@@ -74,6 +78,12 @@ def write_card(
     card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(kept, new.text)}")
     write_text(folder / CARD, str(card))
     return card
+
+
+def is_librarys_template(card: ModelCard) -> bool:
+    """Tell whether a card is the library's template, in which nobody has written."""
+    template = ModelCard.from_template(ModelCardData(), model_description=LIBRARY_DESCRIPTION)
+    return card.text.strip() == template.text.strip()
 
 
 def _old_card(path: Path) -> ModelCard:

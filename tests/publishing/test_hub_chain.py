@@ -22,18 +22,16 @@ print(json.dumps(publish(*sys.argv[1:])))
 PUSH_BY_THE_LIBRARY = """
 import json, sys
 from transformers import (
-    AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, Seq2SeqTrainingArguments, pipeline
+    AutoModelForSeq2SeqLM, AutoTokenizer, Seq2SeqTrainingArguments, pipeline
 )
 from hf_vanilla_transformer.trainer import TranslationTrainer
 folder, output, parts, fresh, trained = sys.argv[1:]
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 tokenizer = AutoTokenizer.from_pretrained(folder)
 for name in (parts, fresh):
-    for part in (tokenizer, model):  # the tokenizer brings the library's template
+    for part in (tokenizer, model):
         part.push_to_hub(name)
 pipeline("translation", model=folder).push_to_hub("someone/pipeline")
-model.save_pretrained(f"{output}/saved", push_to_hub=True, repo_id="someone/saved")
-AutoModel.from_pretrained(folder).push_to_hub("someone/without-head")
 arguments = Seq2SeqTrainingArguments(
     output_dir=output, push_to_hub=True, hub_model_id=trained, use_cpu=True, report_to=[],
     label_names=["labels"], max_steps=2, save_steps=1, hub_always_push=True, learning_rate=0.0,
@@ -109,7 +107,7 @@ def test_the_oldest_version_publishes_and_loads_as_the_newest_does(
 def test_the_librarys_own_pushes_carry_code_and_card_and_no_pickle(
     run_on_hub, hub, folder, tmp_path
 ):
-    """The model's own `push_to_hub` keeps a card that is there, if it is not an empty template."""
+    """The model's own `push_to_hub` leaves the card alone; `TranslationTrainer` writes ours."""
     parts, fresh, trained = "someone/parts", "someone/fresh", "someone/trained"
     card = b"---\npipeline_tag: translation\n---\n# Written before\n"
     hub.repositories[parts] = Repository()
@@ -125,12 +123,11 @@ def test_the_librarys_own_pushes_carry_code_and_card_and_no_pickle(
         assert files["model.safetensors"] == expected["model.safetensors"]
         assert "tokenizer.json" in files
     assert hub.repositories[parts].files["README.md"] == card
-    assert "someone/without-head" in hub.repositories  # the library's card: it cannot translate
-    for name in (fresh, trained, "someone/pipeline", "someone/saved"):
-        text = hub.repositories[name].files["README.md"].decode()
-        assert metadata(text)["pipeline_tag"] == "translation"
-        assert f'pipeline("translation", model="{name}"' in text
-        assert "More Information Needed" not in text
+    assert {*expected} - {"README.md"} <= {*hub.repositories["someone/pipeline"].files}
+    text = hub.repositories[trained].files["README.md"].decode()
+    assert metadata(text)["pipeline_tag"] == "translation"
+    assert f'pipeline("translation", model="{trained}"' in text
+    assert "More Information Needed" not in text
     assert "learning_curve.png" in hub.repositories[trained].files
     messages = [commit.message for commit in hub.repositories[trained].commits.values()]
     assert "Training in progress, step 1" in messages
