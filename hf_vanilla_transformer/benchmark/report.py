@@ -17,7 +17,7 @@ from hf_vanilla_transformer.benchmark.measuring import (
     percentiles,
     speeds,
 )
-from hf_vanilla_transformer.training.run import describe_environment
+from hf_vanilla_transformer.evaluation.report import describe_environment
 
 YARDSTICK = "marian-fp32"
 MIB = 2**20

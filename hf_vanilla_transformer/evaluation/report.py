@@ -2,13 +2,16 @@
 
 import argparse
 import json
+import platform
 import random
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
+import torch
 from transformers import GenerationConfig
 
 from hf_vanilla_transformer.commands.options import search_settings
@@ -16,7 +19,6 @@ from hf_vanilla_transformer.evaluation.metrics import (
     DECIMALS,
 )
 from hf_vanilla_transformer.evaluation.scoring import Measurement
-from hf_vanilla_transformer.training.run import describe_environment
 from hf_vanilla_transformer.translation.output import in_one_line
 
 METRICS = {
@@ -243,3 +245,19 @@ def report_examples(
         for line in drawn
     ]
     return {"translations": examples} if examples else {}
+
+
+PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "sacrebleu")
+
+
+def describe_environment() -> dict[str, object]:
+    """Return versions, device and threads, for a report."""
+    own = {
+        "python": platform.python_version(),
+        "hf_vanilla_transformer": version("hf-vanilla-transformer"),
+    }
+    return {
+        "versions": own | {name: version(name) for name in PACKAGES},
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+    }

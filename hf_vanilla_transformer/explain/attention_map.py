@@ -13,8 +13,10 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from hf_vanilla_transformer import VanillaTransformerTokenizer
 from hf_vanilla_transformer.explain.fonts import text_font
+from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
+    VanillaTransformerTokenizer,
+)
 
 WORD_START = "▁"
 INK, FAINT, ACCENT = "#1b1f24", "#68717b", "#d9480f"

@@ -18,6 +18,7 @@ from pathlib import Path
 from accelerate.utils import set_seed
 
 from hf_vanilla_transformer.data.encoding import encode_pairs
+from hf_vanilla_transformer.evaluation.report import describe_environment
 from hf_vanilla_transformer.evaluation.scoring import score_translations
 from hf_vanilla_transformer.explain.attention_map import PronounReading, draw_pronoun_attention
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
@@ -33,7 +34,6 @@ from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 from hf_vanilla_transformer.training.cpu import fast_cpu_products, training_threads
 from hf_vanilla_transformer.training.fit import Training, train_and_average
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
-from hf_vanilla_transformer.training.run import describe_environment
 from hf_vanilla_transformer.training.setup import new_model, start_accelerator
 from hf_vanilla_transformer.translation.translate import translate
 

@@ -1,17 +1,14 @@
 """A whole training run: corpus, tokenizer, model, loop, averaged weights and a report."""
 
 import logging
-import platform
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
-import torch
 from accelerate import Accelerator
 from transformers import PreTrainedModel
 
-from hf_vanilla_transformer import __version__
+from hf_vanilla_transformer.evaluation.report import describe_environment
 from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.storage.files import write_json
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
@@ -46,8 +43,6 @@ from hf_vanilla_transformer.training.setup import (
 from hf_vanilla_transformer.training.state import limit_reached
 
 logger = logging.getLogger(__name__)
-
-PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "sacrebleu")
 
 
 def run_training(run: RunArguments, data: DataArguments, loop: LoopArguments) -> dict[str, object]:
@@ -111,16 +106,6 @@ def _start(run: RunArguments, loop: LoopArguments) -> Accelerator:
     if run.track is None and not accelerator.log_with:
         logger.info("figures go to no tracker: install tensorboard, or choose one with track")
     return accelerator
-
-
-def describe_environment() -> dict[str, object]:
-    """Return versions, device and threads, for a report."""
-    own = {"python": platform.python_version(), "hf_vanilla_transformer": __version__}
-    return {
-        "versions": own | {name: version(name) for name in PACKAGES},
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "threads": torch.get_num_threads(),
-    }
 
 
 def _resolved(run: RunArguments, data: DataArguments, loop: LoopArguments) -> dict[str, object]:
