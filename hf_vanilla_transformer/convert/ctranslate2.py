@@ -23,7 +23,6 @@ from hf_vanilla_transformer.convert.exporting import (
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import (
     VanillaTransformerConfig,
 )
-from hf_vanilla_transformer.model.positions import sinusoidal_encoding
 from hf_vanilla_transformer.storage.files import write_folder, write_json
 
 if TYPE_CHECKING:
@@ -132,15 +131,13 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, rows: int, side: str) -> list[st
 def _set_weights(
     spec: "TransformerSpec", weights: dict[str, Tensor], model: PreTrainedModel
 ) -> None:
-    config, positions = model.config, torch.arange(position_rows(model))
+    config = model.config
     for name in ("encoder", "decoder"):
         stack, prefix = getattr(spec, name), f"model.{name}"
         stack.scale_embeddings = math.sqrt(config.d_model) if config.scale_embedding else 1.0
-        stack.position_encodings.encodings = (
-            weights[f"{prefix}.embed_positions.weight"]
-            if config.position_type == "learned"
-            else sinusoidal_encoding(positions, config.d_model, torch.float32)
-        )
+        positions = getattr(model.model, name).embed_positions
+        table = positions.table(position_rows(model), torch.empty(0))
+        stack.position_encodings.encodings = table.detach().float()
         if config.norm_position == "pre":
             _set_norm(stack.layer_norm, weights, f"{prefix}.layer_norm")
         for index, layer in enumerate(stack.layer):

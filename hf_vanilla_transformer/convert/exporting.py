@@ -71,9 +71,9 @@ def float_weights(model: PreTrainedModel) -> dict[str, Tensor]:
 
 def position_rows(model: PreTrainedModel) -> int:
     """Return the rows of a table of positions in which every sentence within the limits fits."""
-    longest = model.config.max_position_embeddings
-    if model.config.position_type == "learned":
+    if longest := model.get_decoder().embed_positions.longest:
         return longest
+    longest = model.config.max_position_embeddings
     return max(SINUSOID_ROWS, longest, longest_translation(model) + 1)
 
 
@@ -84,8 +84,8 @@ def longest_translation(model: PreTrainedModel) -> int:
         return settings.max_new_tokens
     if settings.max_length not in (None, LIBRARY_MAX_LENGTH):
         return settings.max_length - 1
-    if model.config.position_type == "learned":
-        return longest - 1
+    if table := model.get_decoder().embed_positions.longest:
+        return table - 1
     name = "extra_decode_length"
     return longest + getattr(settings, name, OWN_SETTINGS[name])
 

@@ -8,12 +8,13 @@ from transformers import PretrainedConfig
 from .config_fields import check_field_names, notes
 from .foreign_settings import check_config_settings
 from .generation_settings import check_search_settings  # noqa: F401
+from .positions import POSITIONS
 from .setting_rules import refusals
 
 CHOICES = {
     "activation_function": ("relu", "gelu", "silu", "swiglu"),
     "norm_position": ("post", "pre"),
-    "position_type": ("sinusoidal", "learned"),
+    "position_type": tuple(POSITIONS),
 }
 PLANNED_POSITION_TYPES = ("rotary", "alibi")
 SIZES = (

@@ -12,7 +12,6 @@ from .fast_linear import TensorMap, pack
 from .fast_state import DecodingState
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 from .masks import segment_mask, segment_positions
-from .positions import LearnedPositions
 from .stacks import Decoder, Encoder
 
 FIRST_POSITIONS = 128
@@ -107,8 +106,7 @@ class FastDecoder:
         self.decoder = decoder
         self.layers = [FastDecoderLayer(layer) for layer in decoder.layers]
         self.projection = pack(projection)
-        positions = decoder.embed_positions
-        self._encodings = positions.weight if isinstance(positions, LearnedPositions) else None
+        self._encodings: Tensor | None = None
 
     def start(self, memory: Tensor, segments: Tensor | None) -> DecodingState:
         """Prepare to decode.
@@ -124,11 +122,11 @@ class FastDecoder:
         )
 
     def _encoding(self, position: int) -> Tensor:
-        """Return the encoding [D] of a position; sinusoids are kept, twice as many when needed."""
+        """Return the encoding [D] of a position; a table is kept, twice as long when needed."""
         if self._encodings is None or position >= len(self._encodings):
             weight = self.decoder.embed_tokens.weight
-            positions = torch.arange(max(FIRST_POSITIONS, 2 * position), device=weight.device)
-            self._encodings = self.decoder.embed_positions(positions, weight.dtype)
+            rows = max(FIRST_POSITIONS, 2 * position)
+            self._encodings = self.decoder.embed_positions.table(rows, weight)
         return self._encodings[position]
 
     def step(self, token_ids: Tensor, state: DecodingState) -> Tensor:

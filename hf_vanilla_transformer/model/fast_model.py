@@ -13,12 +13,12 @@ from .fast_int8 import Int8Linear
 from .fast_layers import FastDecoder, FastEncoder
 from .finite import is_finite
 from .layers import DecoderLayer, EncoderLayer, FeedForward
-from .positions import LearnedPositions, SinusoidalPositions
+from .positions import POSITIONS
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 KNOWN_PARTS = {
     *(CrossAttention, Decoder, DecoderLayer, Encoder, EncoderLayer, FastDropout, FeedForward),
-    *(Int8Linear, LearnedPositions, ScaledEmbedding, SelfAttention, SinusoidalPositions),
+    *(Int8Linear, ScaledEmbedding, SelfAttention, *POSITIONS.values()),
     *(nn.LayerNorm, nn.Linear, nn.ModuleList),
 }
 KNOWN_FORWARDS = {

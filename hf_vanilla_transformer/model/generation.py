@@ -177,8 +177,7 @@ class TranslationGenerationMixin(GenerationMixin):
         )
 
     def _longest_target(self) -> int | None:
-        is_learned = self.config.position_type == "learned"
-        return self.config.max_position_embeddings if is_learned else None
+        return self.get_decoder().embed_positions.longest
 
     def _prepare_cache_for_generation(
         self,

@@ -1,4 +1,8 @@
-"""Where a token stands: the sinusoids of the paper, and learned positions."""
+"""Where a token stands: the sinusoids of the paper, and learned positions.
+
+Each class of `POSITIONS` is built from `d_model` and `max_position_embeddings`, maps position ids
+[..., L] to vectors [..., L, D], and knows its longest sentence, its trained vectors and its table.
+"""
 
 import math
 
@@ -27,11 +31,26 @@ def sinusoidal_encoding(position_ids: Tensor, d_model: int, dtype: torch.dtype) 
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids computed when they are needed: no table to lose, no longest sentence."""
+    """Sinusoids computed when they are needed: no table to lose, no longest sentence.
 
-    def __init__(self, d_model: int) -> None:
+    Attributes:
+        longest: Tokens of the longest sentence, None for any.
+    """
+
+    longest: int | None = None
+
+    def __init__(self, d_model: int, max_position_embeddings: int) -> None:
         super().__init__()
         self.d_model = d_model
+
+    @staticmethod
+    def count_rows(max_position_embeddings: int) -> int:
+        """Return the number of trained vectors [D]."""
+        return 0
+
+    def table(self, rows: int, weight: Tensor) -> Tensor:
+        """Return the encodings [rows, D] of the first positions, in the dtype of `weight`."""
+        return self(torch.arange(rows, device=weight.device), weight.dtype)
 
     def forward(self, position_ids: Tensor, dtype: torch.dtype) -> Tensor:
         """Encode position ids [..., L] as [..., L, D]."""
@@ -41,6 +60,29 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """A learned vector for each position up to a longest one (table 3, row E)."""
 
+    def __init__(self, d_model: int, max_position_embeddings: int) -> None:
+        super().__init__(max_position_embeddings, d_model)
+
+    @property
+    def longest(self) -> int:
+        """Return the tokens of the longest sentence."""
+        return self.num_embeddings
+
+    @staticmethod
+    def count_rows(max_position_embeddings: int) -> int:
+        """Return the number of trained vectors [D]."""
+        return max_position_embeddings
+
+    def table(self, rows: int, weight: Tensor) -> Tensor:
+        """Return all encodings [longest, D]."""
+        return self.weight
+
     def forward(self, position_ids: Tensor, dtype: torch.dtype) -> Tensor:
         """Look position ids [..., L] up as [..., L, D]."""
         return super().forward(position_ids).to(dtype)
+
+
+POSITIONS: dict[str, type[SinusoidalPositions | LearnedPositions]] = {
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+}

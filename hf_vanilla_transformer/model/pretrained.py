@@ -16,6 +16,7 @@ from .compat import TIES_BY_TABLE
 from .configuration_vanilla_transformer import VanillaTransformerConfig, check_fields
 from .fast_dropout import FastDropout
 from .generation_settings import check_generation_file, check_ids
+from .positions import POSITIONS
 from .stacks import Decoder, Encoder, ScaledEmbedding
 
 T = TypeVar("T")
@@ -212,8 +213,7 @@ def count_parameters(config: VanillaTransformerConfig) -> int:
     is_shared, is_gated = config.share_encoder_decoder_embeddings, config.activation_function
     rows = config.vocab_size + (0 if is_shared else target_size)
     rows += 0 if config.tie_word_embeddings else target_size
-    if config.position_type == "learned":
-        rows += 2 * config.max_position_embeddings
+    rows += 2 * POSITIONS[config.position_type].count_rows(config.max_position_embeddings)
     attention = 2 * width * config.num_heads * (config.d_k + config.d_v)
     feed_forward = (3 if is_gated == "swiglu" else 2) * width * config.d_ff
     layers = config.encoder_layers * (attention + feed_forward)

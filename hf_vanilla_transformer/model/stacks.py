@@ -15,7 +15,7 @@ from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fast_dropout import FastDropout
 from .layers import DecoderLayer, EncoderLayer
 from .masks import decoder_self_mask, segment_mask, segment_positions
-from .positions import LearnedPositions, SinusoidalPositions
+from .positions import POSITIONS
 from .token_ids import check_token_ids
 
 
@@ -49,10 +49,9 @@ class Stack(nn.Module):
         super().__init__()
         self.config = config
         self.embed_tokens = embed_tokens
-        if config.position_type == "learned":
-            self.embed_positions = LearnedPositions(config.max_position_embeddings, config.d_model)
-        else:
-            self.embed_positions = SinusoidalPositions(config.d_model)
+        self.embed_positions = POSITIONS[config.position_type](
+            config.d_model, config.max_position_embeddings
+        )
         self.dropout = FastDropout(config.dropout)
         self.layers = nn.ModuleList(layers)
         self.layer_norm = nn.LayerNorm(config.d_model) if config.norm_position == "pre" else None
@@ -100,8 +99,8 @@ class Stack(nn.Module):
         Raises:
             ValueError: A sentence has more tokens than the table has positions.
         """
-        longest = self.config.max_position_embeddings
-        if self.config.position_type != "learned" or isinstance(length, Tensor):
+        longest = self.embed_positions.longest
+        if longest is None or isinstance(length, Tensor):
             return
         if length > longest and positions.max() >= longest:
             raise ValueError(

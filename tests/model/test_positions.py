@@ -48,7 +48,7 @@ def test_half_precision_rounds_exact_positions_once(dtype, bits):
 
 
 def test_any_shape_of_position_ids_is_encoded_and_no_length_is_too_long():
-    positions = SinusoidalPositions(8)
+    positions = SinusoidalPositions(8, 16)
     ids = torch.tensor([[3, 0], [70_000, 1]])
     encoding = positions(ids, torch.float32)
     assert encoding.shape == (2, 2, 8)
@@ -59,12 +59,12 @@ def test_any_shape_of_position_ids_is_encoded_and_no_length_is_too_long():
 
 
 def test_sinusoids_hold_no_tensor_that_could_be_lost():
-    assert list(SinusoidalPositions(8).state_dict()) == []
-    assert list(SinusoidalPositions(8).buffers()) == []
+    assert list(SinusoidalPositions(8, 16).state_dict()) == []
+    assert list(SinusoidalPositions(8, 16).buffers()) == []
 
 
 def test_learned_positions_are_rows_of_a_table():
-    positions = LearnedPositions(10, 4)
+    positions = LearnedPositions(4, 10)
     ids = torch.tensor([[9, 0, 3]])
     assert positions(ids, torch.float32).equal(positions.weight[[9, 0, 3]][None])
     assert positions(ids, torch.bfloat16).dtype == torch.bfloat16
