@@ -7,6 +7,8 @@ from hf_vanilla_transformer.convert.ctranslate2 import QUANTIZATIONS, export_to_
 from hf_vanilla_transformer.convert.marian import export_to_marian
 from hf_vanilla_transformer.storage.models import load_for_translation
 
+EXPORTS = {"ctranslate2": export_to_ctranslate2, "marian": export_to_marian}
+
 
 def add_export(commands: Commands) -> None:
     """Add the command."""
@@ -18,7 +20,7 @@ def add_export(commands: Commands) -> None:
     )
     command.add_argument("model", metavar="MODEL", help="model folder, or its name on the Hub")
     command.add_argument("folder", metavar="DIR", help="new folder to write")
-    command.add_argument("--to", required=True, choices=("ctranslate2", "marian"), help="format")
+    command.add_argument("--to", required=True, choices=list(EXPORTS), help="format")
     command.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
@@ -34,9 +36,6 @@ def run(options: argparse.Namespace) -> str:
             f"--quantization {options.quantization} is for --to ctranslate2; leave it out"
         )
     model, tokenizer = load_for_translation(options.model, device="cpu")
-    if options.to == "marian":
-        export_to_marian(model, tokenizer, options.folder)
-    else:
-        quantization = options.quantization or "float32"
-        export_to_ctranslate2(model, tokenizer, options.folder, quantization=quantization)
+    chosen = {"quantization": options.quantization} if options.quantization else {}
+    EXPORTS[options.to](model, tokenizer, options.folder, **chosen)
     return f"{options.model} for {options.to}: {options.folder}"
