@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 
-from hf_vanilla_transformer.evaluation.scoring import CHINESE, JAPANESE, TOKENIZATIONS
-
 # ISO 639-1.
 LANGUAGES = """
 aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic,
@@ -144,13 +142,3 @@ def _language(tag: str) -> str:
         f"{tag} is not a language code that the Hub knows{hint}; set source_language and "
         "target_language in config.json to codes of ISO 639, as zh, pt-BR or zh-Hans"
     )
-
-
-def has_spaces(language: str | None) -> bool:
-    """Tell whether a language, where it is known, sets its words apart by spaces."""
-    return TOKENIZATIONS.get(_language(language)) not in (CHINESE, JAPANESE)
-
-
-def _language(code: str | None) -> str:
-    """Return the language of a code, without script and country."""
-    return re.split("[-_]", (code or "").lower())[0]
