@@ -3,7 +3,7 @@
 import html
 import re
 
-from hf_vanilla_transformer.commands.terminal import CONTROLS, printable
+from hf_vanilla_transformer.translation.output import CONTROLS, printable
 
 # What would end a line, a span of code or a block of it, or begin HTML.
 ODD = re.compile(rf"[\n\t`<]|{CONTROLS.pattern}")

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from hf_vanilla_transformer.data.cleaning import Cleaner
 from hf_vanilla_transformer.data.corpus import Corpus, open_corpora, sample_texts
 from hf_vanilla_transformer.data.encoding import Dropped, EncodedPairs, find_dropped
-from hf_vanilla_transformer.data.epochs import TrainingData, check_weights, warn_of_overlap
+from hf_vanilla_transformer.data.epochs import TrainingData, check_corpus_weights, warn_of_overlap
 from hf_vanilla_transformer.data.token_cache import prepare_pairs
 from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes_in_pairs
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
@@ -29,7 +29,7 @@ def open_training_corpora(
     """
     languages = {"source_language": run.source_lang, "target_language": run.target_lang}
     training = open_corpora(run.train, **languages)
-    check_weights(data.weights, training)
+    check_corpus_weights(data.weights, training)
     return training, open_corpora(run.valid, **languages)
 
 
