@@ -4,9 +4,7 @@ Importing the package registers its classes with `AutoConfig`, `AutoModel`, `Aut
 and `AutoTokenizer`, and gives `pipeline("translation")` back to transformers 5.
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
-
-from .model.compat import check_what_auto_classes_read, register_translation_task
+from .integrations.registration import register
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 from .model.generation import PAPER_DECODING
 from .model.modeling_vanilla_transformer import (
@@ -18,16 +16,7 @@ from .model.tokenization_vanilla_transformer import VanillaTransformerTokenizer
 
 __version__ = "0.1.0"
 
-AutoConfig.register(VanillaTransformerConfig.model_type, VanillaTransformerConfig, exist_ok=True)
-AutoModel.register(VanillaTransformerConfig, VanillaTransformerModel, exist_ok=True)
-AutoModelForSeq2SeqLM.register(
-    VanillaTransformerConfig, VanillaTransformerForConditionalGeneration, exist_ok=True
-)
-AutoTokenizer.register(
-    VanillaTransformerConfig, fast_tokenizer_class=VanillaTransformerTokenizer, exist_ok=True
-)
-register_translation_task(TranslationPipeline)
-check_what_auto_classes_read()
+register()
 
 __all__ = [
     "PAPER_DECODING",

@@ -3,21 +3,16 @@
 import dataclasses
 import functools
 import inspect
-import re
 from collections.abc import Callable
-from typing import NoReturn
 
 import torch
 from torch import Tensor
 from transformers import (
-    AutoModelForSeq2SeqLM,
     Cache,
     EncoderDecoderCache,
     GenerationConfig,
-    Pipeline,
     PretrainedConfig,
     PreTrainedModel,
-    pipelines,
 )
 from transformers.cache_utils import StaticLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
@@ -123,41 +118,6 @@ def check_static_cache(config: VanillaTransformerConfig) -> None:
         )
 
 
-def register_translation_task(pipeline_class: type[Pipeline]) -> None:
-    """Make `pipeline("translation")` and `pipeline("translation_xx_to_yy")` build a class.
-
-    Every transformers version then takes both forms, for any encoder-decoder model. Newer ones
-    refuse them by name before they ask the registry (from 5.19 on), or no longer know the second
-    (from 5.14 on at the latest): the two functions that decide are wrapped where they refuse. All
-    other tasks are passed on to them. Calling this again changes nothing.
-
-    Args:
-        pipeline_class: The class that serves the task.
-    """
-    registry = pipelines.PIPELINE_REGISTRY
-    # Not `register_pipeline`: it warns where the library has the task, and makes every model that
-    # the pipeline saves demand remote code.
-    registry.supported_tasks["translation"] = _TranslationTask(
-        registry.supported_tasks.get("translation", {}),
-        impl=pipeline_class,
-        pt=(AutoModelForSeq2SeqLM,),
-        type="text",
-    )
-    _accept_translation(pipelines, "_resolve_deprecated_task", lambda resolve, task: task)
-    _accept_translation(registry, "check_task", lambda check, task: check("translation"))
-
-
-class _TranslationTask(dict):
-    """The task as the registry holds it; where no model is given the library asks for a default."""
-
-    def __missing__(self, key: str) -> NoReturn:
-        if key == "default":
-            raise ValueError(
-                "translation has no default model: pass model=..., a folder or a Hub repository"
-            )
-        raise KeyError(key)
-
-
 def check_what_auto_classes_read() -> None:
     """Have the automatic classes refuse, by name, what they would stumble over.
 
@@ -205,23 +165,3 @@ def _check_config(settings: dict[str, object]) -> None:
 
 def _check_tokenizer_config(settings: dict[str, object]) -> None:
     check_rules(settings, TOKENIZER_READ_RULES)
-
-
-def _accept_translation(
-    owner: object, name: str, accept: Callable[[Callable[[str], object], str], object]
-) -> None:
-    """Wrap a function of a task's name, if there is one, where it refuses translation tasks."""
-    function = getattr(owner, name, None)
-    try:
-        if function is None or function("translation_en_to_fr"):
-            return
-    except KeyError:
-        pass
-
-    @functools.wraps(function)
-    def wrapper(task: str) -> object:
-        if re.fullmatch("translation(_[^_]+_to_[^_]+)?", task):
-            return accept(function, task)
-        return function(task)
-
-    setattr(owner, name, wrapper)

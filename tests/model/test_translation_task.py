@@ -11,7 +11,7 @@ import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline, pipelines
 
 from hf_vanilla_transformer import TranslationPipeline
-from hf_vanilla_transformer.model.compat import register_translation_task
+from hf_vanilla_transformer.integrations.registration import register_translation_task
 
 TEXTS = ["w4 w5", "", "w20 w21 w22 w23"]
 
