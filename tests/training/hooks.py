@@ -9,6 +9,7 @@ import sys
 import torch
 
 from hf_vanilla_transformer.training import fit, loop, tracking, updates, validation
+from hf_vanilla_transformer.training.hooks import Hook
 
 
 def show(**figures):
@@ -112,3 +113,23 @@ def note_translations():
 
     validation._generate = noted
     validation.VALIDATION_TOKENS = 40
+
+
+def follow():
+    """Print the events of every process."""
+    plain = fit.Loop
+
+    class Printing(Hook):
+        def on_step(self, step):
+            self.write(f"step {step.number}")
+
+        def on_validation(self, validation):
+            self.write(f"validation {validation.step}")
+
+        def on_checkpoint(self, folder):
+            self.write(f"checkpoint {folder}")
+
+        def write(self, text):
+            os.write(1, f"process {os.environ['RANK']}: {text}\n".encode())
+
+    fit.Loop = lambda *given, hooks, **named: plain(*given, hooks=[*hooks, Printing()], **named)
