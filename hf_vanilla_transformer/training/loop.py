@@ -200,7 +200,7 @@ class Loop:
         self.optimizer.zero_grad()
         self.state.steps = step
         self.state.tokens += share.tokens
-        done = Step(
+        figures = Step(
             number=step,
             loss=loss,
             learning_rate=rate,
@@ -210,7 +210,7 @@ class Loop:
             seconds=self.state.seconds,
         )
         for hook in self.hooks:
-            hook.on_step(done)
+            hook.on_step(figures)
         return bool(is_interrupted)
 
     def _clip_gradients(self, loss: float, step: int) -> str | None:
@@ -219,7 +219,7 @@ class Loop:
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), self.arguments.clip_norm or torch.inf
         )
-        # The scaler of fp16 skips such an update by itself; DeepSpeed may know no norm.
+        # The scaler of fp16 skips such a step by itself; DeepSpeed may know no norm.
         if accelerator.scaler is not None or norm is None or math.isfinite(norm):
             return None
         return f"the loss is {loss:.4g} and the norm of its gradient {float(norm)} at step {step}"
