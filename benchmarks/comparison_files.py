@@ -9,7 +9,7 @@ from pathlib import Path
 from comparison_options import MARIAN, OURS, PAIRS
 
 from hf_vanilla_transformer.data.corpus import open_corpora
-from hf_vanilla_transformer.evaluation.report import NUMBER, TEXT, Whole, faults_of_report
+from hf_vanilla_transformer.evaluation.report_file import NUMBER, STRING, Whole, faults_of_report
 from hf_vanilla_transformer.storage.files import write_json
 from hf_vanilla_transformer.training.fit import CHECKPOINTS
 
@@ -21,7 +21,7 @@ DRAWN = Whole(
     test=(Whole(beams=NUMBER, bleu=NUMBER, chrf=NUMBER), None),
 )
 PART = Whole(DRAWN, asked={}, model=Whole(loss=NUMBER, bleu=NUMBER))
-COMPARISON = Whole(name=TEXT, minutes=NUMBER, ours=DRAWN, marian=DRAWN)
+COMPARISON = Whole(name=STRING, minutes=NUMBER, ours=DRAWN, marian=DRAWN)
 
 
 def read_figures(file: Path, shape: Whole, remedy: str) -> Figures:

@@ -18,7 +18,7 @@ from hf_vanilla_transformer.commands.options import Commands
 from hf_vanilla_transformer.commands.parser import CONFIG, CommandParser
 from hf_vanilla_transformer.commands.publish import add_publish
 from hf_vanilla_transformer.commands.score import add_score
-from hf_vanilla_transformer.commands.terminal import LineFormatter, failure, in_one_line, printable
+from hf_vanilla_transformer.commands.terminal import LineFormatter, failure, in_one_line
 from hf_vanilla_transformer.commands.translate import add_translate
 from hf_vanilla_transformer.quickstart.quickstart import describe, quickstart
 from hf_vanilla_transformer.storage.models import load_model
@@ -29,6 +29,7 @@ from hf_vanilla_transformer.training.defaults import choose_by_amount
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.run import run_training
 from hf_vanilla_transformer.training.setup import preset_of
+from hf_vanilla_transformer.translation.output import printable
 
 PROGRAM = "vanilla-transformer"
 

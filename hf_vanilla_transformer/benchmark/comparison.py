@@ -15,7 +15,7 @@ from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
 )
 
 BAR = "{desc}: {percentage:.0f} %, {remaining} left"
-SPECIAL_TOKENS = 4
+RESERVED_IDS = 4
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _check_fits(case: Case, model: VanillaTransformerForConditionalGeneration) -
     if case.source_tokens > longest:
         raise ValueError(f"{case.source_tokens} source tokens are over the model's {longest}")
     entries = min(model.config.vocab_size, model.lm_head.out_features)
-    if entries < SPECIAL_TOKENS + 2 * case.beams:
+    if entries < RESERVED_IDS + 2 * case.beams:
         raise ValueError(f"{case.beams} beams are too many for a vocabulary of {entries}")
 
 

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, models
 from transformers import GenerationConfig, MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.benchmark.measuring import Case, Contender, Sources
+from hf_vanilla_transformer.benchmark.measuring import Case, Contender, SourceRows
 from hf_vanilla_transformer.convert.ctranslate2 import export_to_ctranslate2
 from hf_vanilla_transformer.convert.marian import export_to_marian
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
@@ -28,19 +28,26 @@ PRECISIONS = {
     "marian": ("fp32", "bf16"),
     "ctranslate2": ("fp32", "int8"),
 }
-NAMES = [f"{engine}-{precision}" for engine in PRECISIONS for precision in PRECISIONS[engine]]
+CONTENDERS = [f"{engine}-{precision}" for engine in PRECISIONS for precision in PRECISIONS[engine]]
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
-ROLES = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+ROLE_TOKENS = {
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+}
 
 Model = tuple[VanillaTransformerForConditionalGeneration, PreTrainedTokenizerBase]
 
 
 def random_model(config: VanillaTransformerConfig) -> Model:
-    """Return a model of random weights, the same at every call, and a tokenizer without words."""
+    """Return a model of random weights, the same at every call, and a tokenizer for its target."""
     torch.manual_seed(1)
-    vocabulary = {token: index for index, token in enumerate(ROLES.values())}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token=ROLES["unk_token"]))
-    tokenizer = VanillaTransformerTokenizer(tokenizer_object=backend, **ROLES)
+    entries = min(config.vocab_size, config.decoder_vocab_size or config.vocab_size)
+    words = [f"w{index}" for index in range(len(ROLE_TOKENS), entries)]
+    vocabulary = {token: index for index, token in enumerate([*ROLE_TOKENS.values(), *words])}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token=ROLE_TOKENS["unk_token"]))
+    tokenizer = VanillaTransformerTokenizer(tokenizer_object=backend, **ROLE_TOKENS)
     return VanillaTransformerForConditionalGeneration(config).eval(), tokenizer
 
 
@@ -81,7 +88,7 @@ class Contenders:
         model.generation_config.max_new_tokens = longest  # exported tables of positions reach there
 
     def make(self, name: str) -> Contender:
-        """Make one of `NAMES`.
+        """Make one of `CONTENDERS`.
 
         Raises:
             ValueError: Its engine is not installed, or cannot express the model.
@@ -94,7 +101,7 @@ class Contenders:
         return _generating(self.make_model(name))
 
     def make_model(self, name: str) -> PreTrainedModel:
-        """Make the model of one of `NAMES` that is one of PyTorch.
+        """Make the model of one of `CONTENDERS` that is one of PyTorch.
 
         Raises:
             ValueError: Its engine cannot express the model.
@@ -116,7 +123,7 @@ class Contenders:
         """
         made: dict[str, Contender] = {}
         missing: dict[str, str] = {}
-        for name in names or NAMES:
+        for name in names or CONTENDERS:
             try:
                 made[name] = self.make(name)
             except ValueError as error:
@@ -142,13 +149,13 @@ def _plain_settings(model: PreTrainedModel) -> GenerationConfig:
 def _generating(model: PreTrainedModel) -> Contender:
     """Return the `generate` of a model, as users call it."""
 
-    def decode(sources: Sources, case: Case) -> list[list[int]]:
+    def decode(sources: SourceRows, case: Case) -> list[list[int]]:
         return generate(model, sources, case)[:, 1:].tolist()
 
     return decode
 
 
-def generate(model: PreTrainedModel, sources: Sources, case: Case, **settings: object) -> object:
+def generate(model: PreTrainedModel, sources: SourceRows, case: Case, **settings: object) -> object:
     """Return what `generate` of a model gives for a case."""
     ids = torch.tensor(sources)
     length = {"min_new_tokens": case.new_tokens, "max_new_tokens": case.new_tokens}
@@ -166,7 +173,7 @@ def _translating(folder: Path, compute_type: str, threads: int) -> Contender:
     words, target = (_vocabulary(folder, side) for side in ("source", "target"))
     indices = {token: index for index, token in enumerate(target)}
 
-    def decode(sources: Sources, case: Case) -> list[list[int]]:
+    def decode(sources: SourceRows, case: Case) -> list[list[int]]:
         results = engine.translate_batch(
             [[words[index] for index in row] for row in sources],
             beam_size=case.beams,

@@ -34,7 +34,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Batch and beams, as 32x4."""
+        """SourceRows and beams, as 32x4."""
         return f"{self.batch}x{self.beams}"
 
     @property
@@ -48,15 +48,15 @@ class Case:
         return -(-TOKENS_OF_A_TURN // self.target_tokens)
 
 
-Sources = list[list[int]]
-Contender = Callable[[Sources, Case], list[list[int]]]
+SourceRows = list[list[int]]
+Contender = Callable[[SourceRows, Case], list[list[int]]]
 """Decodes sources (B rows of S ids) and returns the best hypotheses (B rows of T ids)."""
 
 Rounds = list[list[float]]
 """Seconds of every run of every round."""
 
 
-def draw_sources(case: Case, config: VanillaTransformerConfig) -> Sources:
+def draw_sources(case: Case, config: VanillaTransformerConfig) -> SourceRows:
     """Return random sentences of a case, the same at every call; each ends in the end token."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
     special = {getattr(config, name) for name in names}
@@ -82,7 +82,7 @@ class Race:
     def __init__(
         self,
         contenders: Mapping[str, Contender],
-        sources: Mapping[Case, Sources],
+        sources: Mapping[Case, SourceRows],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.contenders, self.sources, self.clock = contenders, sources, clock
@@ -124,7 +124,7 @@ class Race:
                     self.seconds[case][name].append(runs)
                     yield self._expected[case, name]
 
-    def _time(self, decode: Contender, sources: Sources, case: Case) -> float:
+    def _time(self, decode: Contender, sources: SourceRows, case: Case) -> float:
         began = self.clock()
         decode(sources, case)
         return self.clock() - began

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-PANEL, COLUMNS, DOTS_PER_INCH = (5.2, 2.9), 2, 140
+PANEL, PANELS_A_ROW, PLOT_DPI = (5.2, 2.9), 2, 140
 SHADES = {
     "ours": ("#0b4f9e", "#1c7ed6", "#74b8f2"),
     "marian": ("#9c3206", "#f08c4a"),
@@ -26,7 +26,7 @@ def draw_report(report: Mapping[str, object], path: str | Path) -> None:
     panels = [partial(_draw_speeds, case=case) for case in report["cases"]]
     if report["lengths"]:
         panels.append(partial(_draw_lengths, lengths=report["lengths"]))
-    rows, columns = -(-len(panels) // COLUMNS), min(len(panels), COLUMNS)
+    rows, columns = -(-len(panels) // PANELS_A_ROW), min(len(panels), PANELS_A_ROW)
     size = (columns * PANEL[0], rows * PANEL[1])
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(f"{report['model']} on {report['machine']['cpu']}", fontsize=10)
@@ -35,13 +35,13 @@ def draw_report(report: Mapping[str, object], path: str | Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
         draw(axes)
-    figure.savefig(path, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
+    figure.savefig(path, dpi=PLOT_DPI, format="png", metadata={"Software": None})
 
 
 def _draw_speeds(axes: Axes, *, case: dict[str, object]) -> None:
     names = list(case["contenders"])
     speeds = [case["contenders"][name]["tokens_per_second"] for name in names]
-    bars = axes.barh(names, speeds, color=[*_colours(names).values()])
+    bars = axes.barh(names, speeds, color=[*_colours_of_engines(names).values()])
     axes.bar_label(bars, [f"{speed:,.0f}" for speed in speeds], padding=2, fontsize=8)
     axes.invert_yaxis()
     axes.set_xmargin(0.12)
@@ -51,7 +51,7 @@ def _draw_speeds(axes: Axes, *, case: dict[str, object]) -> None:
 
 def _draw_lengths(axes: Axes, *, lengths: list[dict[str, object]]) -> None:
     first, counts = lengths[0], [one["new_tokens"] for one in lengths]
-    for name, colour in _colours(first["contenders"]).items():
+    for name, colour in _colours_of_engines(first["contenders"]).items():
         costs = [one["contenders"][name]["token_ms"]["p50"] for one in lengths]
         axes.plot(counts, costs, marker="o", markersize=3, label=name, color=colour)
     axes.set_xlim(0)
@@ -62,7 +62,7 @@ def _draw_lengths(axes: Axes, *, lengths: list[dict[str, object]]) -> None:
     axes.legend(fontsize=6, frameon=False, ncols=2)
 
 
-def _colours(names: Iterable[str]) -> dict[str, str]:
+def _colours_of_engines(names: Iterable[str]) -> dict[str, str]:
     """Return a colour for each name."""
     left = {engine: iter(shades) for engine, shades in SHADES.items()}
     return {name: next(left[name.split("-")[0]]) for name in names}

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from hf_vanilla_transformer.benchmark.contenders import NAMES, PRECISIONS
+from hf_vanilla_transformer.benchmark.contenders import CONTENDERS, PRECISIONS
 from hf_vanilla_transformer.benchmark.measuring import (
     Case,
     Race,
@@ -59,7 +59,7 @@ def baselines(name: str, present: Iterable[str]) -> list[str]:
     wanted = {YARDSTICK}
     if _is_ours(name):
         wanted |= {f"{engine}-{name.split('-')[1]}" for engine in PRECISIONS}
-    return [other for other in NAMES if other in wanted and other in present and other != name]
+    return [other for other in CONTENDERS if other in wanted and other in present and other != name]
 
 
 def describe_case(race: Race, case: Case) -> Record | None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hf_vanilla_transformer.benchmark.comparison import Plan, compare
-from hf_vanilla_transformer.benchmark.contenders import NAMES, Model, load_model, random_model
+from hf_vanilla_transformer.benchmark.contenders import CONTENDERS, Model, load_model, random_model
 from hf_vanilla_transformer.benchmark.measuring import Case
 from hf_vanilla_transformer.benchmark.memory import MEMORY_CASE
 from hf_vanilla_transformer.benchmark.plot import draw_report
@@ -50,9 +50,9 @@ def add_benchmark(commands: Commands) -> None:
     command.add_argument(
         "--contenders",
         nargs="+",
-        choices=NAMES,
+        choices=CONTENDERS,
         metavar="NAME",
-        help=f"who takes part, of {', '.join(NAMES)}; left out: all that can",
+        help=f"who takes part, of {', '.join(CONTENDERS)}; left out: all that can",
     )
     command.add_argument(
         "--rounds", type=whole_number, default=9, metavar="N", help="turns of each"
@@ -62,7 +62,7 @@ def add_benchmark(commands: Commands) -> None:
     )
     command.add_argument("--json", metavar="F", help="file to write the figures to")
     command.add_argument("--plot", metavar="F.png", help="picture of them to write")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_benchmark)
 
 
 def _add_work(command: argparse.ArgumentParser) -> None:
@@ -104,13 +104,13 @@ def _batch_and_beams(text: str) -> tuple[int, int]:
     return batch, beams
 
 
-def run(options: argparse.Namespace) -> str:
+def run_benchmark(options: argparse.Namespace) -> str:
     """Run the command; return the tables to print.
 
     Raises:
         KeyboardInterrupt: Says how far it came; what was measured is printed and written.
     """
-    _check(options)
+    _check_options(options)
     with fixed_threads(options.threads):
         report = compare(_plan(options))
     if options.json:
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> str:
     return as_text(report)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
     """Refuse, before anything is measured, what cannot be done."""
     for name in ("preset", "vocab_size"):
         if options.model and (value := getattr(options, name)):
@@ -143,7 +143,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     preset = options.preset or PRESET
     return Plan(
         title=options.model or f"{preset} of random weights",
-        load=_loader(options.model, preset, options.vocab_size),
+        load=_model_loader(options.model, preset, options.vocab_size),
         cases=[Case(*case, *tokens) for case in options.cases or map(_batch_and_beams, CASES)],
         lengths=[Case(*LENGTH_SEARCH, options.source_tokens, length) for length in lengths],
         memory=MEMORY_CASE if options.memory else None,
@@ -153,7 +153,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     )
 
 
-def _loader(name: str | None, preset: str, vocab_size: int | None) -> partial[Model]:
+def _model_loader(name: str | None, preset: str, vocab_size: int | None) -> partial[Model]:
     """Return what makes model and tokenizer, in another process too."""
     if name:
         return partial(load_model, name)

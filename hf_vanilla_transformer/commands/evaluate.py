@@ -5,13 +5,12 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 
 from accelerate import Accelerator
 from sacrebleu.metrics import BLEU
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.commands.options import (
     Commands,
@@ -19,20 +18,14 @@ from hf_vanilla_transformer.commands.options import (
     add_model,
     add_search,
     languages,
-    search_settings,
     whole_number,
 )
 from hf_vanilla_transformer.data.corpus import holds_pairs, read_pairs
 from hf_vanilla_transformer.data.lines import read_lines
-from hf_vanilla_transformer.evaluation.reference_loss import ReferenceLoss, reference_loss
-from hf_vanilla_transformer.evaluation.report import (
-    TestSet,
-    report_examples,
-    report_scores,
-    report_task,
-)
-from hf_vanilla_transformer.evaluation.scoring import RESAMPLES, Measurement, Scorer
-from hf_vanilla_transformer.storage.files import locked, real_place, write_json, write_text
+from hf_vanilla_transformer.evaluation.evaluating import EvaluationSettings, TestSet, evaluate
+from hf_vanilla_transformer.evaluation.metrics import METRICS, names_in_words
+from hf_vanilla_transformer.evaluation.report import REPORT_FILE, EvaluationReport
+from hf_vanilla_transformer.storage.files import only_run_in, real_place, write_json, write_text
 from hf_vanilla_transformer.storage.models import (
     find_model,
     load_config,
@@ -45,26 +38,20 @@ from hf_vanilla_transformer.training.setup import start_accelerator
 from hf_vanilla_transformer.translation.journal import PATTERN, Journal
 from hf_vanilla_transformer.translation.output import (
     as_lines,
-    in_one_line,
     refuse_closed,
     refuse_overwriting,
     writing_to,
 )
-from hf_vanilla_transformer.translation.translate import Sentences, translate_shared
-
-logger = logging.getLogger(__name__)
-
-PRINTED_NAMES = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
 
 
 def add_evaluate(commands: Commands) -> None:
     """Add the command."""
+    names = names_in_words(one for one in METRICS.values() if not one.of_references)
     command = commands.add_parser(
         "evaluate",
         help="translate a test set and score it with sacreBLEU",
-        description="Translate a test set and print BLEU, chrF and TER with their signatures, and "
-        "the loss of the references. Several processes (torchrun, accelerate launch) share the "
-        "work.",
+        description=f"Translate a test set and print {names} with their signatures, and the loss "
+        "of the references. Several processes (torchrun, accelerate launch) share the work.",
     )
     add_model(command)
     command.add_argument(
@@ -83,7 +70,7 @@ def add_evaluate(commands: Commands) -> None:
     add_search(command)
     _add_measures(command)
     _add_results(command)
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_evaluate)
 
 
 def _add_measures(command: argparse.ArgumentParser) -> None:
@@ -122,54 +109,86 @@ def _add_results(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> str | None:
+def run_evaluate(options: argparse.Namespace) -> str | None:
     """Run the command; return what to print, on the main process."""
-    check_output(options)
-    model_name = find_model(options.model)
-    of_text = languages(options, load_config(model_name))
-    test_set = read_test_set(options, of_text)
-    scorer = Scorer(
-        test_set.references,
-        target_language=of_text["target_language"],
-        tokenize=options.tokenize,
-        lowercase=options.lowercase,
+    inputs = [options.source, *(options.reference or [])]
+    inputs += [options.baseline] if options.baseline else []
+    check_output(options.output, inputs, has_examples=bool(options.examples))
+    name = find_model(options.model)
+    of_text = languages(options, load_config(name))
+    test_set = read_test_set(
+        options.source, options.reference or [], baseline=options.baseline, **of_text
     )
+    given = {field.name: getattr(options, field.name) for field in fields(EvaluationSettings)}
+    settings = EvaluationSettings(**given)
+    settings.scorer(test_set)  # refuses what cannot be scored before the model is loaded
     accelerator = start_accelerator()
     is_main = accelerator.is_main_process
     if not is_main:
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
     device = options.device or str(accelerator.device)
-    loaded = load_for_translation(model_name, dtype=options.dtype, device=device)
+    loaded = load_for_translation(name, dtype=options.dtype, device=device)
     warn_of_bytes(loaded[1], test_set.sources)
-    is_reported = is_main and bool(options.output)
-    weights = weight_digests(Path(model_name)) if is_reported else {}
-    with alone_in_output(options.output) if is_reported else nullcontext():
-        translations, loss, journal = _translate(options, model_name, loaded, test_set, accelerator)
-        if not is_main:
+    if not options.output:
+        report = evaluate(*loaded, test_set, settings, accelerator=accelerator)
+        return report and str(report)
+    output, weights = Path(options.output), weight_digests(Path(name)) if is_main else {}
+    with only_run_in(output) if is_main else nullcontext():
+        journal = _journal(
+            output,
+            model_stamp(name, loaded[1]),
+            test_set=test_set,
+            settings=settings,
+            accelerator=accelerator,
+        )
+        try:
+            report = evaluate(*loaded, test_set, settings, accelerator=accelerator, journal=journal)
+        except KeyboardInterrupt:
+            kept = f"{output} keeps what is done, the same command goes on"
+            raise KeyboardInterrupt(f"interrupted; {kept}") from None
+        if report is None:
             return None
-        measurements = _measure(scorer, translations, test_set, options)
-        if journal:
-            report = {
-                **report_scores(measurements, options.baseline),
-                **(asdict(loss) if loss else {}),
-                **report_task(options, loaded[0].generation_config, test_set, of_text),
-                "weights": weights,
-                **report_examples(options.examples, test_set, translations),
-            }
-            write_results(Path(options.output), translations, report)
-            journal.remove()
-    rows = [*_rows(measurements), _describe_loss(loss)]
-    return "\n".join(filter(None, rows))
+        task = replace(report.task, model=options.model, weights=weights)
+        write_results(output, replace(report, task=task))
+        journal.remove()
+    return str(report)
 
 
-def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -> TestSet:
-    """Return what the options name.
+def _journal(
+    output: Path,
+    stamp: dict[str, object],
+    *,
+    test_set: TestSet,
+    settings: EvaluationSettings,
+    accelerator: Accelerator,
+) -> Journal:
+    """Return the notes of all that decides the translations."""
+    search = {"batch_tokens": settings.batch_tokens, "generation": settings.generation}
+    task = [stamp, settings.dtype, search, test_set.sources]
+    return Journal(output, task, accelerator.process_index)
+
+
+def read_test_set(
+    source: str,
+    references: Sequence[str],
+    *,
+    baseline: str | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> TestSet:
+    """Return a test set that is in files.
+
+    Args:
+        source: File of the sources, or a corpus of pairs.
+        references: Files of references, unless `source` holds pairs.
+        baseline: File of the translations of another system.
+        source_language: Language code, also the name of a column.
+        target_language: Language code, also the name of a column.
 
     Raises:
         FileNotFoundError: A file is missing.
         ValueError: Files do not fit together, or there is nothing in them.
     """
-    source, references = options.source, options.reference or []
     if references and any(map(_holds_pairs, [source, *references])):
         raise ValueError(
             f"{' and '.join([source, *references])}: a corpus of pairs holds its references; give "
@@ -180,6 +199,7 @@ def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -
             f"{source} is a pipe, which can be read only once, and is read for each of "
             f"{len(references)} references; give a file"
         )
+    of_text = {"source_language": source_language, "target_language": target_language}
     sets = [
         read_pairs([source, *([reference] if reference else [])], **of_text)
         for reference in references or [None]
@@ -188,13 +208,21 @@ def read_test_set(options: argparse.Namespace, of_text: dict[str, str | None]) -
     if not sources:
         names = " ".join([source, *references])
         raise ValueError(f"{names} holds no pairs: 0 sentences, 0 references")
-    baseline = read_lines(options.baseline) if options.baseline else None
-    if baseline is not None and len(baseline) != len(sources):
+    compared = read_lines(baseline) if baseline else None
+    if compared is not None and len(compared) != len(sources):
         raise ValueError(
-            f"{options.baseline} has {len(baseline)} lines, {source} has {len(sources)}; a "
+            f"{baseline} has {len(compared)} lines, {source} has {len(sources)}; a "
             "baseline has one line for each sentence"
         )
-    return TestSet(sources, [[pair.target for pair in pairs] for pairs in sets], baseline)
+    return TestSet(
+        sources,
+        [[pair.target for pair in pairs] for pairs in sets],
+        compared,
+        **of_text,
+        name=source,
+        reference_names=tuple(references),
+        baseline_name=baseline,
+    )
 
 
 def _holds_pairs(name: str) -> bool:
@@ -202,107 +230,34 @@ def _holds_pairs(name: str) -> bool:
     return holds_pairs(name) or Path(name).is_dir() or (":" in name and not Path(name).exists())
 
 
-def _translate(
-    options: argparse.Namespace,
-    model_name: str,
-    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
-    test_set: TestSet,
-    accelerator: Accelerator,
-) -> tuple[list[str], ReferenceLoss | None, Journal | None]:
-    """Return translations of all processes, each in one line, loss of references, and the notes.
-
-    Raises:
-        KeyboardInterrupt: The message says what is kept.
-    """
-    model, tokenizer = loaded
-    settings = {"batch_tokens": options.batch_tokens, "generation": search_settings(options)}
-    sentences = Sentences(model, tokenizer, test_set.sources, **settings)
-    journal = None
-    if options.output:
-        task = [model_stamp(model_name, tokenizer), options.dtype, settings, test_set.sources]
-        journal = Journal(options.output, task, accelerator.process_index)
-    done = f", {len(journal.found):,} of them done" if journal and journal.found else ""
-    logger.info("translating %s sentences%s ...", f"{len(sentences):,}", done)
-    try:
-        translations = translate_shared(sentences, accelerator, journal=journal)
-    except KeyboardInterrupt:
-        kept = f"; {options.output} keeps what is done, the same command goes on" if journal else ""
-        raise KeyboardInterrupt(f"interrupted{kept}") from None
-    logger.info("loss of the references ...")
-    loss = reference_loss(
-        model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
-    )
-    return list(map(in_one_line, translations)), loss, journal
+TRANSLATIONS, MODEL_CONFIG = "translations.txt", "config.json"
 
 
-def _measure(
-    scorer: Scorer, translations: list[str], test_set: TestSet, options: argparse.Namespace
-) -> list[Measurement]:
-    """Return all metrics, and say before what takes its time."""
-    resamples = RESAMPLES if options.confidence or test_set.baseline is not None else 0
-    of_resamples = f", with {resamples:,} resamples of the test set" if resamples else ""
-    logger.info("BLEU, chrF and TER%s ...", of_resamples)
-    return scorer.measure(translations, resamples=resamples, baseline=test_set.baseline)
-
-
-def _rows(measurements: Sequence[Measurement]) -> list[str]:
-    """Return one line for each metric."""
-    rows = []
-    for found in measurements:
-        cells = [f"{PRINTED_NAMES[found.name]} {found.score:.2f}"]
-        if found.mean is not None:
-            cells.append(f"({found.mean:.2f} ± {found.margin:.2f})")
-        if found.baseline is not None:
-            cells.append(f"baseline {found.baseline:.2f}, p = {found.p_value:.4f}")
-        rows.append("  ".join([*cells, found.signature]))
-    return rows
-
-
-def _describe_loss(loss: ReferenceLoss | None) -> str:
-    if loss is None:
-        return ""
-    return (
-        f"loss {loss.loss:.4f} per token, perplexity {loss.perplexity:.2f} "
-        f"(references, {loss.tokens:,} tokens)"
-    )
-
-
-TRANSLATIONS, REPORT, MODEL = "translations.txt", "report.json", "config.json"
-
-
-def alone_in_output(folder: str) -> AbstractContextManager[None]:
-    """Keep other runs from writing to a folder."""
-    busy = f"another run is at work in {folder}; wait for its end, or name another --output"
-    return locked(Path(folder) / ".lock", busy)
-
-
-def write_results(folder: Path, translations: list[str], report: dict[str, object]) -> None:
+def write_results(folder: Path, report: EvaluationReport) -> None:
     """Write the results; a report is never beside translations that it is not of."""
     with writing_to(folder):
-        real_place(folder / REPORT).unlink(missing_ok=True)
-        write_text(folder / TRANSLATIONS, as_lines(translations))
-        write_json(folder / REPORT, report)
+        real_place(folder / REPORT_FILE).unlink(missing_ok=True)
+        write_text(folder / TRANSLATIONS, as_lines(report.translations))
+        write_json(folder / REPORT_FILE, report.as_json())
 
 
-def check_output(options: argparse.Namespace) -> None:
+def check_output(output: str | None, inputs: Sequence[str], *, has_examples: bool) -> None:
     """Refuse, before anything is read, to write over what is no result of an evaluation."""
-    if not options.output:
-        if options.examples:
+    if not output:
+        if has_examples:
             raise ValueError("--examples go into the report: name its folder with --output")
         refuse_closed(sys.stdout, 1)
         return
-    folder = Path(options.output)
+    folder = Path(output)
     remedy = "name another folder with --output"
-    if (folder / MODEL).exists():
-        raise ValueError(f"{folder} holds a model ({MODEL}); {remedy}")
-    if (folder / REPORT).is_file() and not _is_evaluation(folder / REPORT):
+    if (folder / MODEL_CONFIG).exists():
+        raise ValueError(f"{folder} holds a model ({MODEL_CONFIG}); {remedy}")
+    report = folder / REPORT_FILE
+    if report.is_file() and not _is_evaluation(report):
         raise ValueError(
-            f"{folder / REPORT} is no report of an evaluation, and would be written over; {remedy}"
+            f"{report} is no report of an evaluation, and would be written over; {remedy}"
         )
-    inputs = [options.source, *(options.reference or [])]
-    inputs += [options.baseline] if options.baseline else []
-    written = [folder / TRANSLATIONS, folder / REPORT, *folder.glob(PATTERN)]
-    refuse_overwriting(inputs, written)
+    refuse_overwriting(inputs, [folder / TRANSLATIONS, report, *folder.glob(PATTERN)])
 
 
 def _is_evaluation(file: Path) -> bool:

@@ -26,10 +26,10 @@ def add_export(commands: Commands) -> None:
         choices=QUANTIZATIONS,
         help="type of the weights, for ctranslate2 only; left out: float32",
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_export)
 
 
-def run(options: argparse.Namespace) -> str:
+def run_export(options: argparse.Namespace) -> str:
     """Run the command; return what to print."""
     if options.quantization and options.to != "ctranslate2":
         raise ValueError(

@@ -32,10 +32,10 @@ def add_publish(commands: Commands) -> None:
     command.add_argument(
         "--dry-run", action="store_true", help="check and write the card, send nothing"
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_publish)
 
 
-def run(options: argparse.Namespace) -> str:
+def run_publish(options: argparse.Namespace) -> str:
     """Run the command; return the address to print."""
     address = publish(
         options.folder,

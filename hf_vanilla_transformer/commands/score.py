@@ -42,10 +42,10 @@ def add_score(commands: Commands) -> None:
         action="store_true",
         help="add a tab and every token with its own, as token=-0.1234, spaces between them",
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_score)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_score(options: argparse.Namespace) -> None:
     """Run the command."""
     refuse_closed(sys.stdout, 1)
     name = find_model(options.model)
@@ -62,11 +62,11 @@ def run(options: argparse.Namespace) -> None:
     while window:
         lines, sources, targets = zip(*window, strict=True)
         found = log_probs_of_pairs(model, tokenizer, sources, targets, lines=lines)
-        output.write([_row(tokens, shows_tokens=options.tokens) for tokens in found])
+        output.write([_row_of_pair(tokens, shows_tokens=options.tokens) for tokens in found])
         window = list(islice(pairs, WINDOW_PAIRS))
 
 
-def _row(tokens: list[tuple[str, float]], *, shows_tokens: bool) -> str:
+def _row_of_pair(tokens: list[tuple[str, float]], *, shows_tokens: bool) -> str:
     """Return the line of one pair."""
     total = sum(log_prob for _, log_prob in tokens)
     cells = [f"{total:.4f}", f"{total / len(tokens):.4f}"]

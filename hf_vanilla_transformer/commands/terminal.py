@@ -6,22 +6,14 @@ import re
 import torch
 from safetensors import SafetensorError
 
-# All but the line feed and the tab: they move the cursor, name windows, or turn the direction of
-# writing. Halves of surrogate pairs stand in names of files that are not UTF-8.
-CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+from hf_vanilla_transformer.translation.output import printable
+
 # Texts of PyTorch, whose errors are all of one type.
 NO_MEMORY = re.compile("out of memory|allocate memory|start new thread", re.IGNORECASE)
 LOST_PROCESS = re.compile(
     r"gloo|nccl|Connection (closed|reset) by peer|Broken pipe|Socket", re.IGNORECASE
 )
 NO_DISK = re.compile("No space left|File too large|PytorchStreamWriter|inline_container")
-
-
-def printable(text: str) -> str:
-    r"""Return a text with its control characters spelt out, as `\x1b`."""
-    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class LineFormatter(logging.Formatter):

@@ -5,13 +5,13 @@ import codecs
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice, zip_longest
 
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from hf_vanilla_transformer.commands.options import (
     Commands,
@@ -74,27 +74,41 @@ def add_translate(commands: Commands) -> None:
         action="store_true",
         help="translate a line that holds several sentences one by one, and join them again",
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_translate)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_translate(options: argparse.Namespace) -> None:
     """Run the command."""
-    _check(options)
+    if options.split_sentences and (options.prefix or options.n_best):
+        raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
+    prefix = [options.prefix] if options.prefix else []
+    _check_output(options.output, resume=options.resume)
+    _check_files(options.files, prefix, output=options.output)
     name = find_model(options.model)
     loaded = load_for_translation(name, dtype=options.dtype, device=options.device)
+    search = search_settings(options)
     task = {
         **model_stamp(name, loaded[1]),
-        "search": search_settings(options),
+        "search": search,
         "n-best": options.n_best,
         "split-sentences": options.split_sentences,
         "batch-tokens": options.batch_tokens,
         "dtype": options.dtype,
     }
+    translate_window = partial(
+        _window_translator(options.n_best, splits=options.split_sentences),
+        *loaded,
+        batch_tokens=options.batch_tokens,
+        **search,
+    )
     block_lines = WINDOW_LINES * (options.n_best or 1)
     opened = open_output(options.output, task, block_lines=block_lines, resume=options.resume)
-    with closing(opened) as output:
+    with closing(opened) as output, _progress(is_elsewhere=bool(options.output)) as progress:
         try:
-            _translate_windows(options, _translator(options, *loaded), output, loaded[1])
+            rows = _with_prefixes(_lines_of(options.files), options.prefix)
+            _translate_windows(
+                rows, translate_window, output=output, progress=progress, tokenizer=loaded[1]
+            )
         except KeyboardInterrupt:
             kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
             message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
@@ -102,98 +116,93 @@ def run(options: argparse.Namespace) -> None:
         output.finish()
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Refuse, before anything is read, what cannot be done."""
-    if options.split_sentences and (options.prefix or options.n_best):
-        raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
-    _check_output(options)
-    if not options.files:
+def _check_files(files: Sequence[str], prefix: Sequence[str], *, output: str | None) -> None:
+    """Refuse, before anything is read, files that cannot be translated."""
+    if not files:
         refuse_closed(sys.stdin, 0)
-    for file in options.files:
+    for file in files:
         if holds_pairs(file):
             raise ValueError(f"{file} holds pairs; give the lines to translate (cut -f1 {file})")
-    prefix = [options.prefix] if options.prefix else []
-    for file in [*options.files, *prefix]:
+    for file in [*files, *prefix]:
         os.stat(file)
-    written = [options.output, *beside(options.output)] if options.output else [1]
-    refuse_overwriting([*(options.files or [0]), *prefix], written)
+    written = [output, *beside(output)] if output else [1]
+    refuse_overwriting([*(files or [0]), *prefix], written)
 
 
-def _check_output(options: argparse.Namespace) -> None:
+def _check_output(output: str | None, *, resume: bool) -> None:
     """Refuse an output that cannot be written."""
-    if options.resume and not options.output:
+    if resume and not output:
         raise ValueError("--resume needs --output: what was printed cannot be gone on with")
-    if not options.output:
+    if not output:
         refuse_closed(sys.stdout, 1)
-    elif options.output.lower().endswith(".gz"):
+    elif output.lower().endswith(".gz"):
         raise ValueError(
-            f"{options.output}: the output is plain text; name it without .gz, and pack it "
-            "afterwards"
+            f"{output}: the output is plain text; name it without .gz, and pack it afterwards"
         )
 
 
 def _translate_windows(
-    options: argparse.Namespace,
+    rows: Iterator[tuple[str, str | None]],
     translate_window: Callable[..., list[str]],
+    *,
     output: LineOutput,
+    progress: tqdm,
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     """Translate what the output lacks, window by window."""
-    settings = {"batch_tokens": options.batch_tokens, **search_settings(options)}
     number = 0
-    lines = _with_prefixes(options)
-    with _progress(options) as progress:
-        while window := list(islice(lines, WINDOW_LINES)):
-            if not output.holds(window):
-                sources, prefixes = map(list, zip(*window, strict=True))
-                if not number:
-                    warn_of_bytes(tokenizer, sources)
-                settings["lines"] = range(number + 1, number + 1 + len(window))
-                if options.prefix:
-                    settings["prefixes"] = prefixes
-                output.write(translate_window(sources, **settings), window)
-            number += len(window)
-            progress.update(len(window))
+    while window := list(islice(rows, WINDOW_LINES)):
+        made_from = [(line, prefix or "") for line, prefix in window]
+        if not output.holds(made_from):
+            sources, prefixes = map(list, zip(*window, strict=True))
+            if not number:
+                warn_of_bytes(tokenizer, sources)
+            given = {} if prefixes[0] is None else {"prefixes": prefixes}
+            numbers = range(number + 1, number + 1 + len(window))
+            output.write(translate_window(sources, lines=numbers, **given), made_from)
+        number += len(window)
+        progress.update(len(window))
 
 
-def _translator(
-    options: argparse.Namespace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> Callable[..., list[str]]:
+def _window_translator(n_best: int | None, *, splits: bool) -> Callable[..., list[str]]:
     """Return the function that makes the output lines of a window."""
-    if not options.n_best:
-        one_best = translate_paragraphs if options.split_sentences else translate
-        return partial(one_best, model, tokenizer)
+    if not n_best:
+        return translate_paragraphs if splits else translate
 
-    def n_best(sources: list[str], **settings: object) -> list[str]:
-        found = translate_n_best(model, tokenizer, sources, count=options.n_best, **settings)
+    def translate_and_score(*arguments: object, **settings: object) -> list[str]:
+        found = translate_n_best(*arguments, count=n_best, **settings)
         return [f"{one.score:.4f}\t{one.text}" for each in found for one in each]
 
-    return n_best
+    return translate_and_score
 
 
-def _with_prefixes(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield every line with what its translation begins with.
+def _lines_of(files: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of files, or of standard input if there are none."""
+    return chain.from_iterable(map(iterate_lines, files)) if files else _standard_input()
+
+
+def _with_prefixes(lines: Iterator[str], file: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield every line with what its translation begins with; None if there is no such file.
 
     Raises:
         ValueError: There are not as many prefixes as lines.
     """
-    lines = chain.from_iterable(map(iterate_lines, options.files)) if options.files else _typed()
-    if not options.prefix:
-        yield from ((line, "") for line in lines)
+    if not file:
+        yield from ((line, None) for line in lines)
         return
-    prefixes = iterate_lines(options.prefix)
+    prefixes = iterate_lines(file)
     for number, (line, prefix) in enumerate(zip_longest(lines, prefixes)):
         if line is None or prefix is None:
             rest = 1 + sum(1 for _ in (prefixes if line is None else lines))
             counts = (number, number + rest) if line is None else (number + rest, number)
             raise ValueError(
-                f"{counts[0]} lines to translate, but {options.prefix} has {counts[1]}; a prefix "
+                f"{counts[0]} lines to translate, but {file} has {counts[1]}; a prefix "
                 "file has one line for each, blank where the translation is free"
             )
         yield line, prefix
 
 
-def _typed() -> Iterator[str]:
+def _standard_input() -> Iterator[str]:
     """Yield the lines of standard input."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         if number > 1 and line.startswith(codecs.BOM_UTF8):
@@ -201,7 +210,7 @@ def _typed() -> Iterator[str]:
         yield from decode_lines(line, name=f"standard input, line {number}")
 
 
-def _progress(options: argparse.Namespace) -> tqdm:
+def _progress(*, is_elsewhere: bool) -> tqdm:
     """Return a bar that counts lines, if somebody is looking and the lines go elsewhere."""
-    is_seen = sys.stderr.isatty() and (options.output or not sys.stdout.isatty())
+    is_seen = sys.stderr.isatty() and (is_elsewhere or not sys.stdout.isatty())
     return tqdm(unit=" lines", disable=not is_seen, file=sys.stderr)

@@ -40,7 +40,10 @@ Quantization = Literal[
 ]
 QUANTIZATIONS: tuple[str, ...] = get_args(Quantization)
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
-EXPRESSIBLE = {"position_type": ("sinusoidal", "learned"), "activation_function": (*ACTIVATIONS,)}
+CTRANSLATE2_SUPPORTS = {
+    "position_type": ("sinusoidal", "learned"),
+    "activation_function": (*ACTIVATIONS,),
+}
 SETTINGS_FILE = "export.json"
 
 
@@ -69,7 +72,7 @@ def export_to_ctranslate2(
     """
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"quantization={quantization!r} is not one of {', '.join(QUANTIZATIONS)}")
-    check_model(model, "CTranslate2", EXPRESSIBLE)
+    check_model(model, "CTranslate2", CTRANSLATE2_SUPPORTS)
     check_is_new(folder)
     spec = _new_spec(_import_specs(), model.config)
     target_tokens = _register_vocabularies(spec, model.config, tokenizer)

@@ -29,12 +29,12 @@ from hf_vanilla_transformer.model.pretrained import output_ties
 from hf_vanilla_transformer.model.vocabulary import ids_past_tokenizer, removed_ids
 from hf_vanilla_transformer.storage.files import write_folder
 
-EXPRESSIBLE = {
+MARIAN_SUPPORTS = {
     "norm_position": ("post",),
     "position_type": ("sinusoidal",),
     "activation_function": ("relu", "gelu", "silu"),
 }
-NEVER = -1e4
+UNLIKELY = -1e4
 """Bias of what must never be written; its probability is 0, in half precision too."""
 
 RENAMED = {
@@ -66,7 +66,7 @@ def export_to_marian(
             express a field of the configuration; the folder holds something; the tokenizer is
             another model's.
     """
-    check_model(model, "Marian", EXPRESSIBLE)
+    check_model(model, "Marian", MARIAN_SUPPORTS)
     check_is_new(folder)
     target = getattr(tokenizer, "target", tokenizer)
     check_tokenizer(len(tokenizer), model.config.vocab_size, "source")
@@ -84,7 +84,7 @@ def _marian_config(model: PreTrainedModel) -> MarianConfig:
     config = model.config
     return MarianConfig(
         architectures=["MarianMTModel"],
-        vocab_size=_rows(model),
+        vocab_size=_embedding_rows(model),
         encoder_attention_heads=config.num_heads,
         decoder_attention_heads=config.num_heads,
         encoder_ffn_dim=config.d_ff,
@@ -96,7 +96,7 @@ def _marian_config(model: PreTrainedModel) -> MarianConfig:
     )
 
 
-def _rows(model: PreTrainedModel) -> int:
+def _embedding_rows(model: PreTrainedModel) -> int:
     """Return the entries of both vocabularies: of two sizes transformers 4 loads none."""
     return max(model.config.vocab_size, model.lm_head.out_features)
 
@@ -106,7 +106,7 @@ def _is_shared(config: VanillaTransformerConfig) -> bool:
     return config.share_encoder_decoder_embeddings and config.tie_word_embeddings
 
 
-def _left_out(config: VanillaTransformerConfig) -> Iterable[str]:
+def _tensors_left_out(config: VanillaTransformerConfig) -> Iterable[str]:
     """Name the embeddings that Marian takes from another, or has no place for."""
     if config.share_encoder_decoder_embeddings and not config.tie_word_embeddings:
         return ("model.shared.weight",)
@@ -131,13 +131,13 @@ def _marian_weights(
 ) -> dict[str, Tensor]:
     """Return Marian's tensors, but for its positions, which it computes itself."""
     weights = float_weights(model)
-    for name in _left_out(model.config):
+    for name in _tensors_left_out(model.config):
         del weights[name]
-    targets, rows = model.lm_head.out_features, _rows(model)
+    targets, rows = model.lm_head.out_features, _embedding_rows(model)
     bias = weights.pop("lm_head.bias", torch.zeros(targets)).clone()
     # Marian's search masks what is suppressed after the log-softmax: no probability is left there.
-    bias[[*removed_ids(model), *ids_past_tokenizer(model, tokenizer)]] = NEVER
-    found = {"final_logits_bias": functional.pad(bias, (0, rows - targets), value=NEVER)[None]}
+    bias[[*removed_ids(model), *ids_past_tokenizer(model, tokenizer)]] = UNLIKELY
+    found = {"final_logits_bias": functional.pad(bias, (0, rows - targets), value=UNLIKELY)[None]}
     # Our positions have sine and cosine in turn, Marian's all sines and then all cosines.
     order = torch.arange(model.config.d_model).view(-1, 2).t().flatten()
     for name, tensor in weights.items():

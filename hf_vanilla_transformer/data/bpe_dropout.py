@@ -29,11 +29,12 @@ from hf_vanilla_transformer.data.token_cache import (
     TokenisingProgress,
     backends,
     id_schema,
-    locked,
+    lock_of,
     open_pairs,
     tokenizer_content,
     write_pairs,
 )
+from hf_vanilla_transformer.storage.files import waiting_for
 
 STREAM = 1
 """Sets the random numbers apart from those that draw the pairs of a pass."""
@@ -84,7 +85,7 @@ class BpeDropout:
             ValueError: A corpus is not what it was when its pairs were cleaned.
         """
         folder = self._folder / f"{number}-{self._key}"
-        with locked(folder):
+        with waiting_for(lock_of(folder)):
             if not folder.is_dir():
                 schema, places = id_schema(self._tokenizer), self._pairs.places
                 tables = self._tables(schema, number)

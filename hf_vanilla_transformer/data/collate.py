@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-IGNORED_LABEL = -100
+from hf_vanilla_transformer.model.loss import IGNORED_LABEL
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 
 
 def pad_rows(rows: Rows, value: int) -> Tensor:
     """Right-pad rows of ids with `value`: [B, L] of int64, L the longest row."""
-    is_token = _is_token(rows)
+    is_token = _token_mask(rows)
     padded = np.full(is_token.shape, value, dtype=np.int64)
     padded[is_token] = np.concatenate(rows)
     return torch.from_numpy(padded)
@@ -21,7 +21,7 @@ def pad_rows(rows: Rows, value: int) -> Tensor:
 
 def collate_sources(sources: Rows, pad_token_id: int) -> dict[str, Tensor]:
     """Return `input_ids` and `attention_mask` (1 = token, 0 = padding), both [B, S]."""
-    mask = torch.from_numpy(_is_token(sources).astype(np.int64))
+    mask = torch.from_numpy(_token_mask(sources).astype(np.int64))
     return {"input_ids": pad_rows(sources, pad_token_id), "attention_mask": mask}
 
 
@@ -33,7 +33,7 @@ def collate_pairs(sources: Rows, targets: Rows, pad_token_id: int) -> dict[str, 
     return collate_sources(sources, pad_token_id) | {"labels": pad_rows(targets, IGNORED_LABEL)}
 
 
-def _is_token(rows: Rows) -> np.ndarray:
+def _token_mask(rows: Rows) -> np.ndarray:
     """Tell tokens from padding: [B, L] of bool."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     return np.arange(lengths.max()) < lengths[:, None]

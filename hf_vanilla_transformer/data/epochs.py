@@ -88,7 +88,7 @@ class TrainingData:
             ValueError: A corpus cannot be read, no pair is left, the tokenizer has no merges to
                 leave out, or there are more or fewer weights than corpora.
         """
-        check_weights(options.weights, corpora)
+        check_corpus_weights(options.weights, corpora)
         pairs = prepare_pairs(corpora, tokenizer, cleaning, name="training", cache=cache)
         if not options.bpe_dropout:
             return cls(pairs, options)
@@ -117,7 +117,7 @@ class TrainingData:
             self._dropout.discard_before(number)
 
 
-def check_weights(weights: Sequence[float] | None, corpora: Sequence[Corpus]) -> None:
+def check_corpus_weights(weights: Sequence[float] | None, corpora: Sequence[Corpus]) -> None:
     """Refuse another number of weights than of corpora.
 
     Raises:

@@ -124,7 +124,7 @@ def read_parquet(path: Path, languages: Languages, on_read: OnRead = ignore) -> 
     try:
         file = parquet.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is not a Parquet file ({_in_one_line(error)})") from error
+        raise ValueError(f"{path} is not a Parquet file ({_reason_of(error)})") from error
     with file:
         share = path.stat().st_size / max(1, file.metadata.num_rows)
         for row in _rows_of_tables(_tables_of_parquet(file, path), languages, str(path)):
@@ -164,12 +164,12 @@ def _tables_of_parquet(file: parquet.ParquetFile, path: Path) -> Iterator[pa.Tab
                 yield pa.table(batch)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{path}, row group {group + 1}: it is damaged ({_in_one_line(error)}); write the "
+                f"{path}, row group {group + 1}: it is damaged ({_reason_of(error)}); write the "
                 "file anew"
             ) from error
 
 
-def _in_one_line(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     return " ".join(str(error).split())
 
 

@@ -10,14 +10,11 @@ import logging
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 
 import datasets
 import pyarrow as pa
-from filelock import FileLock
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
@@ -30,7 +27,12 @@ from hf_vanilla_transformer.data.encoding import (
     pairs_schema,
     report_cleaning,
 )
-from hf_vanilla_transformer.storage.files import write_folder, write_json
+from hf_vanilla_transformer.storage.files import (
+    text_digest,
+    waiting_for,
+    write_folder,
+    write_json,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +67,7 @@ def prepare_pairs(
     cache = cache or Path(datasets.config.HF_DATASETS_CACHE) / "hf_vanilla_transformer"
     folder = cache / cache_key(corpora, tokenizer, cleaning)
     cleaner = Cleaner(cleaning)
-    with locked(folder):
+    with waiting_for(lock_of(folder)):
         pairs = _open_cached(folder, name) if folder.is_dir() else None
         if pairs is None:
             schema = id_schema(tokenizer)
@@ -84,7 +86,7 @@ def cache_key(
     """Return a name for all that tokenised pairs depend on."""
     sources = [[corpus.place, corpus.languages, corpus.stamp()] for corpus in corpora]
     content = [FORMAT, sources, tokenizer_content(tokenizer), asdict(cleaning)]
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+    return text_digest(json.dumps(content, sort_keys=True))[:32]
 
 
 def backends(tokenizer: PreTrainedTokenizerBase) -> list[Tokenizer]:
@@ -104,12 +106,9 @@ def id_schema(tokenizer: PreTrainedTokenizerBase) -> pa.Schema:
     return pairs_schema(pa.uint16() if most <= 1 << 16 else pa.int32())
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time look for a folder and write it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
-        yield
+def lock_of(folder: Path) -> Path:
+    """Return the lock of a folder, for one process at a time to look for it and write it."""
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def write_pairs(

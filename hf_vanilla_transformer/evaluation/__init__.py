@@ -1,6 +1,8 @@
 """Translate and score test sets: everything that Python users import for it."""
 
+from hf_vanilla_transformer.evaluation.evaluating import EvaluationSettings, TestSet, evaluate
 from hf_vanilla_transformer.evaluation.reference_loss import ReferenceLoss, reference_loss
+from hf_vanilla_transformer.evaluation.report import EvaluationReport
 from hf_vanilla_transformer.evaluation.scoring import (
     Measurement,
     Scorer,
@@ -18,12 +20,16 @@ from hf_vanilla_transformer.translation.translate import (
 )
 
 __all__ = [
+    "EvaluationReport",
+    "EvaluationSettings",
     "Hypothesis",
     "Measurement",
     "ReferenceLoss",
     "Scorer",
     "Scores",
     "Sentences",
+    "TestSet",
+    "evaluate",
     "find_model",
     "load_for_translation",
     "log_probs_of_pairs",

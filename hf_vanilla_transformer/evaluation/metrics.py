@@ -1,13 +1,64 @@
-"""Write figures as a reader wants them: rounded, grouped by thousands, with a unit."""
+"""The scores of translations in one table, and figures as a reader wants them."""
 
-DECIMALS = {"bleu": 2, "chrf": 2, "ter": 2, "loss": 4, "perplexity": 2}
-"""Decimals of a score, as `evaluate` prints them; metrics of others are not here."""
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score: where it stands in a report, and how it is written.
+
+    Attributes:
+        key: Its name in `report.json` and in the Hub's metadata.
+        name: Its name in what `evaluate` prints.
+        decimals: Decimals that are printed and that reports and cards have.
+        more_is_better: Whether a higher score is better.
+        title: Its name on the card; left out: `name`.
+        of_references: Whether a model gives it to the references, token by token; others compare
+            translations with references.
+    """
+
+    key: str
+    name: str
+    decimals: int
+    more_is_better: bool
+    title: str = ""
+    of_references: bool = False
+
+    def rounded(self, value: float) -> float:
+        """Return a score with the decimals of this metric."""
+        return round(value, self.decimals)
+
+    def printed(self, value: float) -> str:
+        """Return a score as text that a program can read."""
+        return f"{value:.{self.decimals}f}"
+
+
+# One line a metric; `Scorer` computes those of translations, `reference_loss` the others.
+METRICS = {
+    metric.key: metric
+    for metric in (
+        Metric("bleu", "BLEU", 2, more_is_better=True),
+        Metric("chrf", "chrF", 2, more_is_better=True),
+        Metric("ter", "TER", 2, more_is_better=False),
+        Metric("loss", "loss", 4, False, "loss of the references per token", of_references=True),
+        Metric(
+            "perplexity", "perplexity", 2, False, "perplexity of the references", of_references=True
+        ),
+    )
+}
+
+
+def names_in_words(metrics: Iterable[Metric]) -> str:
+    """Return the names of metrics as a list within a sentence."""
+    *names, last = [metric.name for metric in metrics]
+    return f"{', '.join(names)} and {last}" if names else last
 
 
 def shown_score(metric: str, value: object) -> object:
-    """Return a score with the decimals of its metric; one of others as it is."""
-    if metric in DECIMALS and isinstance(value, int | float):
-        return f"{value:,.{DECIMALS[metric]}f}"
+    """Return a score with the decimals of its metric; one of another metric as it is."""
+    if metric in METRICS and isinstance(value, int | float):
+        return f"{value:,.{METRICS[metric].decimals}f}"
     return value
 
 

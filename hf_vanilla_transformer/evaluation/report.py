@@ -1,250 +1,234 @@
-"""Whether a report holds, where the card reads it, what can stand there."""
+"""The reports of evaluation and of training: what they hold."""
 
-import argparse
-import json
 import platform
 import random
-import reprlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
-from transformers import GenerationConfig
 
-from hf_vanilla_transformer.commands.options import search_settings
-from hf_vanilla_transformer.evaluation.metrics import (
-    DECIMALS,
-)
+from hf_vanilla_transformer.evaluation.metrics import METRICS, shown_count, shown_score, shown_time
+from hf_vanilla_transformer.evaluation.reference_loss import ReferenceLoss
 from hf_vanilla_transformer.evaluation.scoring import Measurement
 from hf_vanilla_transformer.translation.output import in_one_line
 
-METRICS = {
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "ter": "TER",
-    "loss": "loss of the references per token",
-    "perplexity": "perplexity of the references",
-}
-FIGURES = {
-    "pairs": "training pairs",
-    "steps": "updates",
-    "passes": "passes over the data",
-    "tokens": "source and target tokens trained on",
-    "seconds": "time",
-    "processes": "processes",
-    "validation_loss": "validation loss per token",
-    "validation_perplexity": "validation perplexity",
-}
-NUMBER, TEXT, OTHERS = "a finite number", "text", "all other fields"
-LARGEST = 1e15
-
-
-class Whole(dict):
-    """An object that needs all of its fields but those that may be null; others need none."""
-
-
-# A list has one shape of items; a tuple is a shape that may be null; what is not named is not read.
-SCORES = {
-    **dict.fromkeys((*METRICS, "tokens"), NUMBER),
-    **{f"{metric}_{part}": TEXT for metric in METRICS for part in ("name", "signature")},
-    "confidence": {OTHERS: Whole(mean=NUMBER, margin=NUMBER)},
-}
-REPORT = {
-    **SCORES,
-    "scores": SCORES,
-    "source": TEXT,
-    **dict.fromkeys(("source_language", "target_language", "dtype"), (TEXT, None)),
-    "model": (TEXT, None),
-    "weights": {OTHERS: TEXT},
-    "reference": [TEXT],
-    "made_by": TEXT,
-    "arguments": {
-        **dict.fromkeys(("train", "valid"), ([TEXT], None)),
-        **dict.fromkeys(("output", "from", "tokenizer"), (TEXT, None)),
-        **dict.fromkeys(("max_length", "seed"), (NUMBER, None)),
-    },
-    "left_out": {OTHERS: NUMBER},
-    "training": {
-        **dict.fromkeys(FIGURES, NUMBER),
-        "validations": [Whole(step=NUMBER, loss=NUMBER, bleu=(NUMBER, None))],
-    },
-    "environment": {"device": TEXT, "versions": {OTHERS: TEXT}},
-    "translations": [Whole(source=TEXT, translation=TEXT, reference=(TEXT, None))],
-}
-
-
-def faults_of_report(value: object, shape: object = REPORT, place: str = "") -> Iterator[str]:
-    """Say of every field that is of another shape where it is, what it is and what is expected."""
-    if isinstance(shape, tuple):
-        if value is None:
-            return
-        shape = shape[0]
-    expected = {list: "a list", dict: "an object", Whole: "an object"}.get(type(shape), shape)
-    if not _is_of_kind(value, shape):
-        yield f"{place or 'it'} is {reprlib.repr(value)}, not {expected}"
-    elif isinstance(shape, list):
-        for number, item in enumerate(value):
-            yield from faults_of_report(item, shape[0], f"{place}[{number}]")
-    elif isinstance(shape, dict):
-        yield from _faults_of_fields(value, shape, place)
-
-
-def _faults_of_fields(
-    value: dict[str, object], shape: dict[str, object], place: str
-) -> Iterator[str]:
-    """Say what is wrong with the fields of an object."""
-    if isinstance(shape, Whole):
-        needed = [name for name, field in shape.items() if not isinstance(field, tuple)]
-        yield from (f"{place} has no {name}" for name in needed if name not in value)
-    for name, field in value.items():
-        if name in shape or OTHERS in shape:
-            inside = f"{place}.{name}" if place else name
-            yield from faults_of_report(field, shape.get(name, shape.get(OTHERS)), inside)
-
-
-def _is_of_kind(value: object, shape: object) -> bool:
-    if shape == NUMBER:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and abs(value) < LARGEST  # false of NaN too
-    return isinstance(value, str if shape == TEXT else list if isinstance(shape, list) else dict)
-
-
-OF_TOKENS = ("loss", "perplexity")
-
-
-def read_report(path: str | Path) -> dict[str, object]:
-    """Return the content of a report.
-
-    Raises:
-        ValueError: It is no report; the message names the field that holds what none can.
-        FileNotFoundError: It is missing.
-    """
-    try:
-        report = json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
-    if fault := next(faults_of_report(report), None):
-        raise ValueError(f"{path}: {fault}; give a report as train or evaluate wrote it")
-    if "training" not in report and not any(_scores(report)):
-        raise ValueError(f"{path} is neither a report of training nor one of evaluation")
-    return report
-
-
-def read_scores(path: str | Path) -> dict[str, object]:
-    """Return the content of a report that holds scores.
-
-    Raises:
-        ValueError: It holds none, or is no report.
-        FileNotFoundError: It is missing.
-    """
-    report = read_report(path)
-    if not any(_scores(report)):
-        raise ValueError(
-            f"{path} holds no scores; give the report.json in the --output folder of `evaluate` "
-            "(that of the training is found beside the model)"
-        )
-    return report
-
-
-def _scores(report: dict[str, object]) -> Iterator[tuple[str, str, float, dict[str, object]]]:
-    """Yield metric, its name, score, and more: signature, interval, tokens, type of numbers."""
-    scores, dtype = report.get("scores", report), report.get("dtype")
-    for metric in filter(scores.__contains__, METRICS):
-        rounded = partial(round, ndigits=DECIMALS[metric])
-        interval = scores.get("confidence", {}).get(metric)
-        found = {
-            "signature": scores.get(f"{metric}_signature"),
-            "confidence": interval and {n: rounded(interval[n]) for n in ("mean", "margin")},
-            "tokens": scores.get("tokens") if metric in OF_TOKENS else None,
-            "dtype": dtype if dtype != "fp32" else None,
-        }
-        title, value = scores.get(f"{metric}_name", METRICS[metric]), scores[metric]
-        arguments = {name: x for name, x in found.items() if x is not None}
-        yield metric, title, rounded(value), arguments
-
-
-NAMES = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}
+REPORT_FILE = "report.json"
 
 
 @dataclass(frozen=True)
-class TestSet:
-    """Sentences and what they should become.
+class Interval:
+    """A confidence interval of 95 %, `mean` ± `margin`."""
+
+    mean: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence with its translation, and its first reference if there is one."""
+
+    source: str
+    translation: str
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where something was computed: device, threads, and versions of packages."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    device: str = ""
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class EvaluationTask:
+    """What was translated, by which model, and how.
 
     Attributes:
-        sources: Text to translate.
-        references: Sets of references, each with one for each sentence.
-        baseline: Translations of another system.
+        sentences: Sentences of the test set.
+        model: The model as the user named it.
+        source: File or corpus of the test set.
+        reference: Files of references that stand beside it.
+        source_language: Language code.
+        target_language: Language code.
+        search: Settings of beam search.
+        dtype: Type of the weights in the computation.
+        batch_tokens: Source tokens times beams of a batch.
+        environment: Where it was computed.
+        weights: SHA-256 of each file of weights.
     """
 
-    sources: list[str]
-    references: list[list[str]]
-    baseline: list[str] | None
+    sentences: int
+    model: str | None
+    source: str
+    reference: list[str]
+    source_language: str | None
+    target_language: str | None
+    search: dict[str, float]
+    dtype: str | None
+    batch_tokens: int
+    environment: Environment
+    weights: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """How good the translations of a test set are.
+
+    Attributes:
+        task: What was translated, by which model, and how.
+        translations: One line for each sentence.
+        measurements: Each metric of the translations.
+        loss: How probable the model finds the references; None if all of them are blank.
+        examples: Some sentences of the test set.
+        baseline: File of the baseline that the translations were compared with.
+    """
+
+    task: EvaluationTask
+    translations: list[str]
+    measurements: list[Measurement]
+    loss: ReferenceLoss | None
+    examples: list[Example] = field(default_factory=list)
+    baseline: str | None = None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Return all scores, rounded, by their keys in `METRICS`."""
+        found = {one.key: one.score for one in self.measurements}
+        found |= {} if self.loss is None else asdict(self.loss)
+        return {key: METRICS[key].rounded(value) for key, value in found.items() if key in METRICS}
+
+    def as_json(self) -> dict[str, object]:
+        """Return the content of `report.json`."""
+        examples = {"translations": [asdict(one) for one in self.examples]}
+        return {
+            **report_scores(self.measurements, self.baseline),
+            **(asdict(self.loss) if self.loss else {}),
+            **asdict(self.task),
+            **(examples if self.examples else {}),
+        }
+
+    def __str__(self) -> str:
+        """Return one line for each metric, and one for the loss of the references."""
+        rows = [_row_of_metric(one) for one in self.measurements]
+        if self.loss is not None:
+            loss, perplexity = METRICS["loss"], METRICS["perplexity"]
+            rows.append(
+                f"{loss.name} {loss.printed(self.loss.loss)} per token, "
+                f"{perplexity.name} {perplexity.printed(self.loss.perplexity)} "
+                f"(references, {self.loss.tokens:,} tokens)"
+            )
+        return "\n".join(rows)
+
+
+def _row_of_metric(found: Measurement) -> str:
+    """Return what is printed of one metric."""
+    metric = METRICS[found.key]
+    cells = [f"{metric.name} {metric.printed(found.score)}"]
+    if found.mean is not None:
+        cells.append(f"({metric.printed(found.mean)} ± {metric.printed(found.margin)})")
+    if found.baseline is not None:
+        cells.append(f"baseline {metric.printed(found.baseline)}, p = {found.p_value:.4f}")
+    return "  ".join([*cells, found.signature])
 
 
 def report_scores(
     measurements: Sequence[Measurement], baseline: str | None
 ) -> dict[str, float | str | dict]:
-    """Return scores with two decimals, as sacreBLEU writes them to JSON."""
+    """Return scores as they stand in a report, with the decimals of their metrics."""
     report: dict[str, float | str | dict] = {}
     for found in measurements:
-        name = NAMES[found.name]
-        report |= {name: round(found.score, 2), f"{name}_signature": found.signature}
+        name, rounded = found.key, METRICS[found.key].rounded
+        report |= {name: rounded(found.score), f"{name}_signature": found.signature}
         if found.mean is not None:
-            interval = {"mean": round(found.mean, 2), "margin": round(found.margin, 2)}
-            report.setdefault("confidence", {})[name] = interval
+            interval = Interval(rounded(found.mean), rounded(found.margin))
+            report.setdefault("confidence", {})[name] = asdict(interval)
         if found.baseline is not None:
-            test = {"score": round(found.baseline, 2), "p_value": round(found.p_value, 4)}
+            test = {"score": rounded(found.baseline), "p_value": round(found.p_value, 4)}
             report.setdefault("baseline", {"file": baseline})[name] = test
     return report
 
 
-def report_task(
-    options: argparse.Namespace,
-    own: GenerationConfig,
-    test_set: TestSet,
-    of_text: dict[str, str | None],
-) -> dict[str, object]:
-    """Return what was translated, by what, and how.
-
-    Args:
-        options: What was asked for.
-        own: The model's own settings of the search, for what was not.
-        test_set: What was translated.
-        of_text: Its languages.
-    """
-    search = {"num_beams": own.num_beams or 1, "gnmt_alpha": getattr(own, "gnmt_alpha", None)}
-    search |= search_settings(options)
-    return {
-        "sentences": len(test_set.sources),
-        "model": options.model,
-        "source": options.source,
-        "reference": options.reference or [],
-        **of_text,
-        "search": {name: value for name, value in search.items() if value is not None},
-        "dtype": options.dtype,
-        "batch_tokens": options.batch_tokens,
-        "environment": describe_environment(),
-    }
-
-
-def report_examples(
-    number: int, test_set: TestSet, translations: list[str]
-) -> dict[str, list[dict[str, str]]]:
+def draw_examples(
+    number: int,
+    *,
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+) -> list[Example]:
     """Return sentences that are always the same of one test set, in its order."""
     lines = range(len(translations))
     drawn = sorted(random.Random(0).sample(lines, min(number, len(lines))))
-    examples = [
-        {
-            "source": in_one_line(test_set.sources[line]),
-            "translation": translations[line],
-            "reference": in_one_line(test_set.references[0][line]),
-        }
+    return [
+        Example(in_one_line(sources[line]), translations[line], in_one_line(references[line]))
         for line in drawn
     ]
-    return {"translations": examples} if examples else {}
+
+
+def _shown_figure(label: str, shown: Callable[[float], object] = shown_count) -> float:
+    """Return a field that the card shows under a label."""
+    return field(default=0.0, metadata={"label": label, "shown": shown})
+
+
+@dataclass(frozen=True)
+class ValidationScores:
+    """Scores on the validation pairs after a step."""
+
+    step: int
+    loss: float
+    bleu: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingFigures:
+    """Figures of a training that a card shows, in its order."""
+
+    pairs: int = _shown_figure("training pairs")
+    steps: int = _shown_figure("updates")
+    passes: float = _shown_figure("passes over the data")
+    tokens: int = _shown_figure("source and target tokens trained on")
+    seconds: float = _shown_figure("time", shown_time)
+    processes: int = _shown_figure("processes")
+    validation_loss: float = _shown_figure(
+        "validation loss per token", lambda value: shown_score("loss", value)
+    )
+    validation_perplexity: float = _shown_figure(
+        "validation perplexity", lambda value: shown_score("perplexity", value)
+    )
+    validations: list[ValidationScores] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Options of a training that a card shows with the rest of its command."""
+
+    train: list[str] | None = None
+    valid: list[str] | None = None
+    output: str | None = None
+    tokenizer: str | None = None
+    max_length: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What a card shows of a training; the report of a run has all of its options and figures.
+
+    Attributes:
+        arguments: Options of the run.
+        left_out: Pairs that cleaning left out, by its rules.
+        training: Figures of the run.
+        environment: Where it was computed.
+        made_by: The command, where it was none with options.
+    """
+
+    arguments: TrainingOptions
+    left_out: dict[str, int]
+    training: TrainingFigures
+    environment: Environment
+    made_by: str = ""
 
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "sacrebleu")
@@ -256,8 +240,9 @@ def describe_environment() -> dict[str, object]:
         "python": platform.python_version(),
         "hf_vanilla_transformer": version("hf-vanilla-transformer"),
     }
-    return {
-        "versions": own | {name: version(name) for name in PACKAGES},
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "threads": torch.get_num_threads(),
-    }
+    environment = Environment(
+        versions=own | {name: version(name) for name in PACKAGES},
+        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        threads=torch.get_num_threads(),
+    )
+    return asdict(environment)

@@ -2,7 +2,7 @@
 
 import importlib.util
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF, TER
@@ -49,6 +49,7 @@ class Measurement:
     """One metric of a corpus, beside that of a baseline if there is one.
 
     Attributes:
+        key: Its key in `METRICS`.
         name: sacreBLEU's name of the metric.
         score: From 0, with BLEU and chrF up to 100; of TER, less is better.
         signature: How sacreBLEU computed it.
@@ -58,6 +59,7 @@ class Measurement:
         p_value: How probable so large a difference would be if both systems were equally good.
     """
 
+    key: str
     name: str
     score: float
     signature: str
@@ -100,6 +102,8 @@ class Scorer:
         self.chrf = CHRF(lowercase=lowercase, references=references)
         is_asian = is_chinese_or_japanese(target_language)
         self.ter = TER(normalized=is_asian, asian_support=is_asian, references=references)
+        self.metrics = {"bleu": self.bleu, "chrf": self.chrf, "ter": self.ter}
+        """What computes each metric, by its key in `METRICS`."""
 
     def measure(
         self,
@@ -121,16 +125,15 @@ class Scorer:
             ValueError: There is nothing to score, or the counts differ.
         """
         self.check_counts(hypotheses)
-        metrics = [self.bleu, self.chrf, self.ter]
         if baseline is not None:
             self.check_counts(baseline, kind="baseline translations")
-            return _resampled([baseline, hypotheses], metrics, resamples)
+            return _resampled([baseline, hypotheses], self.metrics, resamples)
         if resamples:
-            return _resampled([hypotheses], metrics, resamples)
-        scores = [metric.corpus_score(hypotheses, None) for metric in metrics]
+            return _resampled([hypotheses], self.metrics, resamples)
+        scores = {key: one.corpus_score(hypotheses, None) for key, one in self.metrics.items()}
         return [
-            Measurement(score.name, score.score, str(metric.get_signature()))
-            for score, metric in zip(scores, metrics, strict=True)
+            Measurement(key, score.name, score.score, str(self.metrics[key].get_signature()))
+            for key, score in scores.items()
         ]
 
     def check_counts(self, hypotheses: Sequence[str], *, kind: str = "translations") -> None:
@@ -201,7 +204,7 @@ def _bleu(references: Sequence[Sequence[str]], tokenize: str, lowercase: bool) -
 
 
 def _resampled(
-    systems: Sequence[Sequence[str]], metrics: Sequence[Metric], resamples: int
+    systems: Sequence[Sequence[str]], metrics: Mapping[str, Metric], resamples: int
 ) -> list[Measurement]:
     """Return every metric of the last system with its interval, beside that of the first.
 
@@ -209,18 +212,19 @@ def _resampled(
     """
     signatures, results = PairedTest(
         [(str(number), system) for number, system in enumerate(systems)],
-        {type(metric).__name__: metric for metric in metrics},
+        dict(metrics),
         references=None,
         test_type="bs",
         n_samples=resamples,
     )()
     found = []
-    for name, signature in signatures.items():
+    # The results are named by sacreBLEU, in the order of the metrics.
+    for key, (name, signature) in zip(metrics, signatures.items(), strict=True):
         baseline, model = results[name][0], results[name][-1]
         figures = {"mean": float(model.mean), "margin": float(model.ci)}
         if len(systems) > 1:
             figures |= {"baseline": baseline.score, "p_value": model.p_value}
-        found.append(Measurement(name, model.score, str(signature), **figures))
+        found.append(Measurement(key, name, model.score, str(signature), **figures))
     return found
 
 

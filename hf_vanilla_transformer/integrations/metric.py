@@ -8,7 +8,7 @@ import evaluate
 from hf_vanilla_transformer.evaluation.scoring import score_translations
 
 DESCRIPTION = "BLEU and chrF by sacreBLEU, tokenised as the target language needs."
-TEXTS, LISTS = "texts", "lists of texts"
+PLAIN, LISTED = "texts", "lists of texts"
 CITATION = "Post 2018, A Call for Clarity in Reporting BLEU Scores; Popović 2015, chrF."
 
 
@@ -49,7 +49,10 @@ class TranslationMetric(evaluate.Metric):
         Raises:
             ValueError: Predictions are no texts, or references neither texts nor lists of texts.
         """
-        if _kinds(predictions) != {TEXTS} or _kinds(references) not in ({TEXTS}, {LISTS}):
+        if _kinds(predictions) != {PLAIN} or _kinds(references) not in (
+            {PLAIN},
+            {LISTED},
+        ):
             raise ValueError(
                 f"predictions are {_describe(predictions)}, references are "
                 f"{_describe(references)}; for each prediction, a text, there is a text or a list "
@@ -75,14 +78,14 @@ def _kinds(column: object) -> set[str]:
     """Return what a column consists of; a text, which would be one of characters, is no column."""
     if isinstance(column, str) or not isinstance(column, Collection):
         return {type(column).__name__}
-    return set(map(_kind, column))
+    return set(map(_kind_of_entry, column))
 
 
-def _kind(entry: object) -> str:
+def _kind_of_entry(entry: object) -> str:
     if isinstance(entry, str):
-        return TEXTS
+        return PLAIN
     is_list = isinstance(entry, Collection) and all(isinstance(text, str) for text in entry)
-    return LISTS if is_list else f"{type(entry).__name__} objects"
+    return LISTED if is_list else f"{type(entry).__name__} objects"
 
 
 def _describe(column: object) -> str:
@@ -90,4 +93,4 @@ def _describe(column: object) -> str:
         return f"a single text of {len(column)} characters"
     if not isinstance(column, Collection):
         return repr(column)
-    return f"{len(column)} {' and '.join(sorted(_kinds(column))) or TEXTS}"
+    return f"{len(column)} {' and '.join(sorted(_kinds(column))) or PLAIN}"

@@ -12,7 +12,12 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from safetensors import safe_open
 from transformers import GenerationConfig
 
-from hf_vanilla_transformer.evaluation.metrics import shown_count, shown_score
+from hf_vanilla_transformer.evaluation.metrics import (
+    METRICS,
+    names_in_words,
+    shown_count,
+    shown_score,
+)
 from hf_vanilla_transformer.languages import language_metadata, named_language
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.learning_curve import draw_learning_curve
@@ -36,7 +41,7 @@ LIBRARY_DESCRIPTION = (
     "This model card has been automatically generated."
 )
 TAGS = ("translation", "vanilla_transformer")
-LISTS = ("tags", "metrics", "datasets")
+WORD_LISTS = ("tags", "metrics", "datasets")
 
 
 def write_card(
@@ -73,11 +78,20 @@ def write_card(
     values = _of_model(folder, config, data) | _of_training(training, reports)
     values |= {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
     values |= {"count": shown_count, "score": shown_score, "plain": plain, "code": code}
+    values |= _directions()
     new = ModelCard.from_template(data, template_str=TEMPLATE, **values)
     kept = "" if is_librarys_template(old) else old.text
     card = ModelCard(f"---\n{data.to_yaml()}\n---\n{renew_sections(kept, new.text)}")
     write_text(folder / CARD, str(card))
     return card
+
+
+def _directions() -> dict[str, str]:
+    """Return the names of metrics by what is better."""
+    return {
+        "more_is_better": names_in_words(one for one in METRICS.values() if one.more_is_better),
+        "less_is_better": names_in_words(one for one in METRICS.values() if not one.more_is_better),
+    }
 
 
 def is_librarys_template(card: ModelCard) -> bool:
@@ -95,7 +109,7 @@ def _old_card(path: Path) -> ModelCard:
         card = ModelCard(text)
         block = REGEX_YAML_BLOCK.search(text)
         given = block and yaml.safe_load(block[2]) or {}
-        for name in LISTS:  # older huggingface_hub has split a string into its letters
+        for name in WORD_LISTS:  # older huggingface_hub has split a string into its letters
             card.data[name] = _listed(name, given.get(name)) or None
     except Exception as error:  # of YAML, and of huggingface_hub's checks
         reason = " ".join(str(error).split())

@@ -23,13 +23,13 @@ from hf_vanilla_transformer.storage.models import faults_of_model
 from hf_vanilla_transformer.storage.weights import faults_of_weights
 
 CODE = Path(modeling_vanilla_transformer.__file__).parent
-TOKENIZER = "tokenization_vanilla_transformer.VanillaTransformerTokenizer"
+TOKENIZER_CLASS = "tokenization_vanilla_transformer.VanillaTransformerTokenizer"
 # Where the library finds the classes of a folder; a name before `--` would be another repository.
 REFERENCES = {
     "config.json": {"auto_map": AUTO_MAP, "custom_pipelines": {"translation": TRANSLATION}},
-    "tokenizer_config.json": {"auto_map": {"AutoTokenizer": [TOKENIZER, None]}},
+    "tokenizer_config.json": {"auto_map": {"AutoTokenizer": [TOKENIZER_CLASS, None]}},
 }
-IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+TOKEN_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 # What the generation config alone has: ids of the target.
 GENERATED = ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
 TIMEOUT_SECONDS = 600
@@ -62,7 +62,7 @@ def check_folder(folder: str | Path) -> list[str]:
     try:
         problems += _broken_parts(folder)
     except Exception as error:  # tokenizers raises nothing more precise
-        problems.append(f"does not load: {_in_one_line(error)}")
+        problems.append(f"does not load: {_reason(error)}")
     if not problems:
         problems += _failure_without_package(folder)
     return problems
@@ -96,7 +96,7 @@ def _other_references(folder: Path) -> Iterator[str]:
         try:
             content = json.loads((folder / file).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            yield f"{file} cannot be read: {_in_one_line(error)}"
+            yield f"{file} cannot be read: {_reason(error)}"
             continue
         for name, expected in references.items():
             found = content.get(name) if isinstance(content, dict) else None
@@ -125,7 +125,7 @@ def _other_ids(model: PreTrainedModel, tokenizer: VanillaTransformerTokenizer) -
         sizes = [min(sizes)]
     else:
         sides["target tokenizer"] = tokenizer.target
-    for name in IDS:
+    for name in TOKEN_IDS:
         expected = getattr(config, name)
         held = {"generation_config.json": getattr(generation, name)}
         if name != "decoder_start_token_id":
@@ -176,5 +176,5 @@ def _failure_without_package(folder: Path) -> Iterator[str]:
         yield f"does not work without the package: {last_line or f'status {done.returncode}'}"
 
 
-def _in_one_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return " ".join(str(error).split())

@@ -16,10 +16,10 @@ OBJECTS = (
     *("tokenizer_config.json", TARGET_FILE, "special_tokens_map.json", "added_tokens.json"),
 )
 LICENCES = tuple(f"LICEN{letter}E{end}" for letter in "SC" for end in ("", ".txt", ".md"))
-TEXTS = ("README.md", *LICENCES, ".gitattributes", "*.py")
+TEXT_FILES = ("README.md", *LICENCES, ".gitattributes", "*.py")
 PICTURES = ("*.png",)
-WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
-MAX_MEGABYTES = {OBJECTS: 200, TEXTS: 1, PICTURES: 10, WEIGHTS: float("inf")}
+WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
+MAX_MEGABYTES = {OBJECTS: 200, TEXT_FILES: 1, PICTURES: 10, WEIGHT_FILES: float("inf")}
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
@@ -43,7 +43,7 @@ def faults_of_content(folder: Path) -> Iterator[str]:
             yield f"{path.name} is no whole PNG picture; move it away"
         elif _is_one_of(path, OBJECTS) and not _is_object(path.read_bytes()):
             yield f"{path.name} is no JSON object; save the model again"
-        elif _is_one_of(path, TEXTS) and not _is_text(path.read_bytes()):
+        elif _is_one_of(path, TEXT_FILES) and not _is_text_content(path.read_bytes()):
             yield f"{path.name} is no text in UTF-8; move it away"
 
 
@@ -93,7 +93,7 @@ def _is_object(content: bytes) -> bool:
         return False
 
 
-def _is_text(content: bytes) -> bool:
+def _is_text_content(content: bytes) -> bool:
     try:
         return "\0" not in content.decode()
     except UnicodeDecodeError:

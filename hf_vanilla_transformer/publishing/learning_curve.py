@@ -13,7 +13,7 @@ CURVES = {
     "loss": ("validation loss per token", "#1c7ed6", 1.05),
     "bleu": ("validation BLEU", "#d9480f", 1.2),
 }
-SIZE, DOTS_PER_INCH = (6.4, 3.6), 120
+SIZE, CURVE_DPI = (6.4, 3.6), 120
 
 
 def draw_learning_curve(validations: Sequence[dict[str, float | None]], path: str | Path) -> None:
@@ -32,7 +32,7 @@ def draw_learning_curve(validations: Sequence[dict[str, float | None]], path: st
     scored = [one for one in validations if one.get("bleu") is not None]
     if scored:
         _draw(axes.twinx(), scored, "bleu")
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+    figure.savefig(path, dpi=CURVE_DPI, metadata={"Software": None})
 
 
 def _draw(axes: Axes, validations: Sequence[dict[str, float]], name: str) -> None:

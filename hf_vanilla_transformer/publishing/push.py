@@ -12,7 +12,8 @@ from urllib.parse import quote
 from huggingface_hub import HfApi
 from huggingface_hub.utils import validate_repo_id
 
-from hf_vanilla_transformer.evaluation.report import read_report, read_scores
+from hf_vanilla_transformer.evaluation.report import REPORT_FILE
+from hf_vanilla_transformer.evaluation.report_file import read_report, read_scores
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.card import CARD, CURVE, write_card
 from hf_vanilla_transformer.publishing.check import check_folder
@@ -23,16 +24,16 @@ from hf_vanilla_transformer.storage.files import write_text
 logger = logging.getLogger(__name__)
 
 # Deleted from the repository where this model has no such file: an earlier one may have had more.
-WEIGHTS = ["*.safetensors", "*.index.json", "pytorch_model*.bin", "adapter_model.bin"]
+UPLOADED_WEIGHTS = ["*.safetensors", "*.index.json", "pytorch_model*.bin", "adapter_model.bin"]
 VOCABULARIES = ["vocab.json", "vocab.txt", "merges.txt", "spiece.model", "source.spm", "target.spm"]
 SETTINGS = ["adapter_config.json", "chat_template.jinja", "training_args.bin"]
-REPLACED = ["*.py", *OBJECTS, *WEIGHTS, *VOCABULARIES, *SETTINGS]
+REPLACED = ["*.py", *OBJECTS, *UPLOADED_WEIGHTS, *VOCABULARIES, *SETTINGS]
 COMMIT_MESSAGE = "Upload model"
 # What git refuses in the name of a branch (git-check-ref-format).
 NO_BRANCH = re.compile(
     r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[-/]|(^|/)\.|\.lock(/|$)|[./]$|^(HEAD)?$"
 )
-MODEL, REPORT = "model", "report.json"  # as training names them
+MODEL_FOLDER = "model"  # as training names it
 
 
 def publish(
@@ -70,7 +71,7 @@ def publish(
     """
     folder = Path(folder)
     _check_names(repo_id, revision, create_pr=create_pr)
-    files = [path / REPORT if path.is_dir() else path for path in map(Path, reports)]
+    files = [path / REPORT_FILE if path.is_dir() else path for path in map(Path, reports)]
     scored = {path: read_scores(path) for path in files}
     found = [*map(read_report, _report_of_training(folder)), *scored.values()]
     with tempfile.TemporaryDirectory() as place:
@@ -108,8 +109,8 @@ def _check_names(repo_id: str, revision: str | None, *, create_pr: bool) -> None
 
 def _report_of_training(folder: Path) -> list[Path]:
     """Return the report that training wrote next to the model, if it is there."""
-    report = folder.resolve().parent / REPORT
-    return [report] if folder.resolve().name == MODEL and report.is_file() else []
+    report = folder.resolve().parent / REPORT_FILE
+    return [report] if folder.resolve().name == MODEL_FOLDER and report.is_file() else []
 
 
 def _freeze(folder: Path, copy: Path) -> None:

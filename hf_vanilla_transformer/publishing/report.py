@@ -1,35 +1,25 @@
 """What the reports of training and of evaluation say that belongs on a card."""
 
-import hashlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from functools import partial
 from pathlib import Path
 
 from huggingface_hub import EvalResult
 
-from hf_vanilla_transformer.evaluation.metrics import (
-    shown_count,
-    shown_score,
-    shown_time,
-)
-from hf_vanilla_transformer.evaluation.report import FIGURES, _scores
+from hf_vanilla_transformer.evaluation.metrics import shown_count
+from hf_vanilla_transformer.evaluation.report import TrainingFigures
+from hf_vanilla_transformer.evaluation.report_file import scores_of_report
 from hf_vanilla_transformer.languages import are_different
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.publishing.markup import ODD, code, plain, shell_words
+from hf_vanilla_transformer.storage.files import text_digest
 from hf_vanilla_transformer.storage.weights import weight_digests
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 
 CORPORA = ("train", "valid")
 PATHS = (*CORPORA, "output", "from", "tokenizer")
-# How figures of a training are written that are no counts.
-WRITTEN: dict[str, Callable[[float], object]] = {
-    "seconds": shown_time,
-    "validation_loss": partial(shown_score, "loss"),
-    "validation_perplexity": partial(shown_score, "perplexity"),
-}
 
 
 def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> list[EvalResult]:
@@ -53,7 +43,7 @@ def evaluation_results(report: dict[str, object], languages: Sequence[str]) -> l
             metric_value=value,
             metric_args=arguments or None,
         )
-        for metric, title, value, arguments in _scores(report)
+        for metric, title, value, arguments in scores_of_report(report)
     ]
 
 
@@ -90,9 +80,9 @@ def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
     """Return what a card tells of a training, labels and figures as a reader wants them."""
     training, environment = report.get("training", {}), report.get("environment", {})
     told = [
-        (label, WRITTEN.get(name, shown_count)(training[name]))
-        for name, label in FIGURES.items()
-        if training.get(name) is not None
+        (figure.metadata["label"], figure.metadata["shown"](training[figure.name]))
+        for figure in fields(TrainingFigures)
+        if figure.metadata and training.get(figure.name) is not None
     ]
     seed = report.get("arguments", {}).get("seed")
     versions = environment.get("versions", {})
@@ -162,5 +152,5 @@ def _test_set(report: dict[str, object]) -> tuple[str, str, str | None, str | No
     files = [source, *report.get("reference", [])]
     name = " + ".join(map(shown_path, files))
     is_cut = any(Path(file).is_absolute() for file in files)
-    mark = f" ({hashlib.sha256(chr(0).join(files).encode()).hexdigest()[:6]})" if is_cut else ""
+    mark = f" ({text_digest(chr(0).join(files))[:6]})" if is_cut else ""
     return name, mark, rest[0] if len(rest) > 1 else None, rest[-1] if rest else None

@@ -1,8 +1,9 @@
 """Renew the sections of a card that were generated, and leave those that a person wrote."""
 
-import hashlib
 import re
 from itertools import pairwise
+
+from hf_vanilla_transformer.storage.files import text_digest
 
 MARK = re.compile(r"<!-- generated ([0-9a-f]{12}), renewed by vanilla-transformer until edited -->")
 # A heading `##`, or a whole block of code, in which there is none.
@@ -44,14 +45,14 @@ def _heading(section: str) -> str:
 
 
 def _marked(section: str) -> str:
-    mark = f"<!-- generated {_digest(section)}, renewed by vanilla-transformer until edited -->"
+    mark = f"<!-- generated {_digest_of(section)}, renewed by vanilla-transformer until edited -->"
     return f"{section.strip()}\n\n{mark}"
 
 
 def _is_untouched(section: str) -> bool:
     mark = MARK.search(section)
-    return mark is not None and mark[1] == _digest(MARK.sub("", section))
+    return mark is not None and mark[1] == _digest_of(MARK.sub("", section))
 
 
-def _digest(section: str) -> str:
-    return hashlib.sha256(section.strip().encode()).hexdigest()[:12]
+def _digest_of(section: str) -> str:
+    return text_digest(section.strip())[:12]

@@ -70,7 +70,7 @@ It was shown these sentences after training, and wrote:
 {% endif %}{% endif %}{% if results %}
 ## Evaluation
 
-More is better for BLEU and chrF, less for TER, loss and perplexity.
+More is better for {{ more_is_better }}, less for {{ less_is_better }}.
 
 {% for test_set, one in results %}{% set metric, more = one.metric_type, one.metric_args or {} -%}
 - {{ plain(one.metric_name) }} **{{ score(metric, one.metric_value) }}**

@@ -40,7 +40,7 @@ from hf_vanilla_transformer.translation.translate import translate
 logger = logging.getLogger(__name__)
 
 SENTENCES = ("我爱猫", *(pair.source for pair in SHOWCASE))
-MAX_TOKENS = 64
+MAX_LENGTH = 64
 ARCHITECTURE = {
     "d_model": 128,
     "d_ff": 256,
@@ -49,7 +49,7 @@ ARCHITECTURE = {
     "decoder_layers": 2,
     "dropout": 0.1,
     "label_smoothing": 0.1,
-    "max_position_embeddings": MAX_TOKENS,
+    "max_position_embeddings": MAX_LENGTH,
     "source_language": "zh",
     "target_language": "en",
 }
@@ -191,10 +191,10 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
     with _timed(seconds, "train a tokenizer"):
         texts = (text for pair in corpus.train for text in pair)
         tokenizer = train_tokenizer(
-            texts, vocab_size=VOCABULARY, isolate_han=True, max_length=MAX_TOKENS
+            texts, vocab_size=VOCABULARY, isolate_han=True, max_length=MAX_LENGTH
         )
         pairs, valid = (
-            encode_pairs(part, tokenizer, max_length=MAX_TOKENS, name=name)
+            encode_pairs(part, tokenizer, max_length=MAX_LENGTH, name=name)
             for part, name in (
                 (corpus.train[VALIDATION_PAIRS:], "training"),
                 (corpus.train[:VALIDATION_PAIRS], "validation"),

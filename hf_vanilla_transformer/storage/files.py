@@ -1,13 +1,16 @@
 """Write files and folders so that a reader never meets half of one."""
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+LOCK = ".lock"
 
 
 def real_place(path: str | Path) -> Path:
@@ -35,6 +38,35 @@ def locked(path: str | Path, message: str) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def waiting_for(path: str | Path) -> Iterator[None]:
+    """Hold a lock file, after other processes have set it free; it stays for them to wait at."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path):
+        yield
+
+
+def only_run_in(folder: str | Path) -> AbstractContextManager[None]:
+    """Keep other runs from writing to a folder, which is made if it is missing.
+
+    Raises:
+        ValueError: Another run writes to it.
+    """
+    busy = f"another run is at work in {folder}; wait for its end, or name another --output"
+    return locked(Path(folder) / LOCK, busy)
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Which files of a folder hold the model's weights, and which only look as if they did."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from torch import Tensor
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from hf_vanilla_transformer.model.finite import is_finite
-from hf_vanilla_transformer.storage.files import write_folder
+from hf_vanilla_transformer.storage.files import file_digest, write_folder
 from hf_vanilla_transformer.storage.models import naming_damage
 
 
@@ -41,11 +40,7 @@ def weight_digests(folder: Path) -> dict[str, str]:
     Raises:
         ValueError: The index names no files of the folder.
     """
-    digests = {}
-    for file in weight_files(folder):
-        with file.open("rb") as stream:
-            digests[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return digests
+    return {file.name: file_digest(file) for file in weight_files(folder)}
 
 
 def faults_of_weights(folder: Path) -> Iterator[str]:

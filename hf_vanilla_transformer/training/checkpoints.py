@@ -1,6 +1,5 @@
 """Save model folders atomically, keep the last ones and the best, and average their weights."""
 
-import hashlib
 import json
 import logging
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from hf_vanilla_transformer.storage.files import write_folder, write_json
+from hf_vanilla_transformer.storage.files import file_digest, write_folder, write_json
 from hf_vanilla_transformer.training.state import RunState
 
 logger = logging.getLogger(__name__)
@@ -248,6 +247,4 @@ def _names(folder: Path) -> Iterator[str]:
 
 def _fingerprint(path: Path) -> dict[str, object]:
     """Return size and checksum of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}

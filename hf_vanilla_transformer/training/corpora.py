@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from hf_vanilla_transformer.data.cleaning import Cleaner, Cleaning
 from hf_vanilla_transformer.data.corpus import Corpus, open_corpora, sample_texts
 from hf_vanilla_transformer.data.encoding import Dropped, EncodedPairs, find_dropped
-from hf_vanilla_transformer.data.epochs import TrainingData, check_weights, warn_of_overlap
+from hf_vanilla_transformer.data.epochs import TrainingData, check_corpus_weights, warn_of_overlap
 from hf_vanilla_transformer.data.token_cache import prepare_pairs
 from hf_vanilla_transformer.tokenization.byte_share import warn_of_bytes_in_pairs
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
@@ -32,7 +32,7 @@ def open_training_corpora(plan: CorpusPlan) -> tuple[list[Corpus], list[Corpus]]
             fewer weights than corpora.
     """
     training = open_corpora(plan.train, **plan.languages)
-    check_weights(plan.epochs.weights, training)
+    check_corpus_weights(plan.epochs.weights, training)
     return training, open_corpora(plan.valid, **plan.languages)
 
 

@@ -25,11 +25,11 @@ from hf_vanilla_transformer.training.options import spelt
 from hf_vanilla_transformer.training.run_folder import (
     OPTIONS,
     REPORT_FILE,
+    alone_in_output,
     claim_output,
     compare_facts,
     describe_corpus,
     finished_report,
-    only_run_in,
 )
 from hf_vanilla_transformer.training.setup import (
     TOKENIZER_FOLDER,
@@ -69,7 +69,7 @@ def run_training(
     """
     plan = resolve(run, data, loop)
     accelerator = _start(plan)
-    with only_run_in(plan.output, accelerator, resume=plan.resume):
+    with alone_in_output(plan.output, accelerator, resume=plan.resume):
         return _run_alone(plan, accelerator, hooks=hooks)
 
 
@@ -87,8 +87,6 @@ def _run_alone(
         )  # fmt: skip
         accelerator.end_training()
         return report
-    if saved is None and accelerator.is_main_process:  # before all else: see `run_folder`
-        write_option_file(output / OPTIONS, plan.options)
     with fast_cpu_products():
         training = _prepare(plan, accelerator, saved=saved, hooks=hooks)
         if saved is not None:
@@ -126,6 +124,7 @@ def _prepare(
         texts=partial(training_texts, corpora[0], names=plan.corpora.train),
         accelerator=accelerator,
         checkpoint=checkpoint,
+        begin=partial(write_option_file, plan.output / OPTIONS, plan.options),
     )
     model = prepare_model(plan.model, tokenizer, seed=plan.loop.seed, checkpoint=checkpoint)
     pairs, valid = prepare_training(

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, broadcast_object_list
-from filelock import FileLock, Timeout
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.storage.files import LOCK, only_run_in
 from hf_vanilla_transformer.training.checkpoints import (
     MALFORMED,
     SavedState,
@@ -30,7 +30,7 @@ from hf_vanilla_transformer.training.state import RunState
 
 logger = logging.getLogger(__name__)
 
-REPORT_FILE, OPTIONS, LOCK = "report.json", "config.yaml", ".lock"
+REPORT_FILE, OPTIONS = "report.json", "config.yaml"
 # A run that ended before its first checkpoint leaves these, which the next one replaces. Its
 # options are written first: by them its folder is known.
 WRITTEN_FIRST = {LOCK, f".{OPTIONS}.new"}
@@ -53,7 +53,7 @@ SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 
 @contextmanager
-def only_run_in(output: Path, accelerator: Accelerator, *, resume: bool) -> Iterator[None]:
+def alone_in_output(output: Path, accelerator: Accelerator, *, resume: bool) -> Iterator[None]:
     """Keep other runs out of the output folder; the system forgets the lock of a killed run.
 
     Raises:
@@ -63,19 +63,10 @@ def only_run_in(output: Path, accelerator: Accelerator, *, resume: bool) -> Iter
         yield
         return
     _refuse_other_content(output, resume=resume)
-    output.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(output / LOCK)
     try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise ValueError(
-            f"another run is at work in {output}; wait for its end, or name another --output"
-        ) from error
-    try:
-        yield
+        with only_run_in(output):
+            yield
     finally:
-        (output / LOCK).unlink(missing_ok=True)
-        lock.release()
         with suppress(OSError):  # a run that was refused leaves no folder behind
             output.rmdir()
 

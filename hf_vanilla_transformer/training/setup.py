@@ -250,6 +250,7 @@ def prepare_tokenizer(
     texts: Texts,
     accelerator: Accelerator,
     checkpoint: Path | None,
+    begin: Callable[[], None],
 ) -> PreTrainedTokenizerBase:
     """Bring or train the tokenizer in the main process; the others load what it saved.
 
@@ -260,6 +261,7 @@ def prepare_tokenizer(
             tokenizer is to be trained.
         accelerator: It knows the main process.
         checkpoint: Where the run goes on from, with the tokenizer that is there.
+        begin: Called before the first file of a new run is written.
 
     Raises:
         ValueError: The tokenizer cannot be brought or trained.
@@ -268,6 +270,8 @@ def prepare_tokenizer(
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
             tokenizer = load_tokenizer_of(checkpoint) if checkpoint else new_tokenizer(plan, texts)
+            if not checkpoint:
+                begin()
             with write_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)
         return load_tokenizer_of(checkpoint or folder)

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_vanilla_transformer.data.batching import cut_batches
 from hf_vanilla_transformer.data.collate import collate_pairs
 from hf_vanilla_transformer.model.finite import check_finite
-from hf_vanilla_transformer.translation.inference import check_texts, encode_texts, inference
+from hf_vanilla_transformer.translation.inference import check_texts, encode_within_limit, inference
 
 LIKELIHOOD_TOKENS = 2048
 """Target tokens of a batch: its logits are held, 4 bytes x tokens x entries of the vocabulary."""
@@ -49,8 +49,8 @@ class PairLikelihood:
                 f"{len(sources)} sources and {len(targets)} targets; give equally many"
             )
         self._model, self._pad = model, model.config.pad_token_id
-        self._sources = encode_texts(sources, model, tokenizer, lines=lines)
-        self.targets = encode_texts(targets, model, tokenizer, is_target=True, lines=lines)
+        self._sources = encode_within_limit(sources, model, tokenizer, lines=lines)
+        self.targets = encode_within_limit(targets, model, tokenizer, is_target=True, lines=lines)
         """Ids of every translation, end of sentence included."""
         lengths = np.array(
             [list(map(len, pair)) for pair in zip(self._sources, self.targets, strict=True)]

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 logger = logging.getLogger(__name__)
 
 
-def encode_texts(
+def encode_within_limit(
     texts: Sequence[str],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,

@@ -1,9 +1,9 @@
 """Translations that are noted as they come, so that a break costs little."""
 
-import hashlib
 import json
 from pathlib import Path
 
+from hf_vanilla_transformer.storage.files import text_digest
 from hf_vanilla_transformer.translation.output import writing_to
 
 PATTERN = "translations.unfinished.*.jsonl"
@@ -25,7 +25,7 @@ class Journal:
 
     def __init__(self, folder: str | Path, task: object, process: int) -> None:
         self._folder = Path(folder)
-        self._key = hashlib.sha256(json.dumps(task).encode()).hexdigest()
+        self._key = text_digest(json.dumps(task))
         self._file = self._folder / PATTERN.replace("*", str(process))
         self.found: dict[int, str] = {}
         """What was noted before, by the number of the sentence."""

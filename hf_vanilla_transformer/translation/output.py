@@ -1,8 +1,8 @@
 """Write many lines, block by block, so that a break costs at most one block."""
 
-import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from hf_vanilla_transformer.storage.files import locked, real_place, write_text
+from hf_vanilla_transformer.storage.files import locked, real_place, text_digest, write_text
 
 STREAMS = {0: "standard input", 1: "standard output"}
 # A line break inside a text would shift all that follow.
@@ -254,7 +254,7 @@ def open_output(
 
 
 def _digest(made_from: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
+    return text_digest(json.dumps(made_from))
 
 
 def _block_sizes(file: Path, block_lines: int) -> list[int]:
@@ -266,3 +266,15 @@ def _block_sizes(file: Path, block_lines: int) -> list[int]:
             if len(lines) < block_lines:
                 return sizes
             sizes.append(sum(lines))
+
+
+# All but the line feed and the tab: they move the cursor, name windows, or turn the direction of
+# writing. Halves of surrogate pairs stand in names of files that are not UTF-8.
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters spelt out, as `\x1b`."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,8 +1,9 @@
 """Translate many sentences, in batches of similar length."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from accelerate import Accelerator
@@ -15,9 +16,10 @@ from hf_vanilla_transformer.data.collate import collate_sources, pad_rows
 from hf_vanilla_transformer.model.batches import BATCH_TOKENS, longest_first, on_all_cores
 from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.translation.forced_decoding import token_log_probs
-from hf_vanilla_transformer.translation.inference import check_texts, encode_texts, inference
+from hf_vanilla_transformer.translation.inference import check_texts, encode_within_limit, inference
 from hf_vanilla_transformer.translation.journal import Journal
 
+Found = TypeVar("Found")
 # What `generate` returns is settled here, whatever the model's own settings say.
 RESULT_SETTINGS = {"num_return_sequences", "return_dict_in_generate"}
 
@@ -77,7 +79,7 @@ class Sentences:
         self._count = len(sentences)
         filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
         numbers = [lines[index] if lines else index + 1 for index in filled]
-        ids = encode_texts([sentences[i] for i in filled], model, tokenizer, lines=numbers)
+        ids = encode_within_limit([sentences[i] for i in filled], model, tokenizer, lines=numbers)
         self._sources = dict(zip(filled, ids, strict=True))
         prefix_ids = self._prefix_ids(prefixes, filled, numbers)
         self._prefixes = dict(zip(filled, prefix_ids, strict=True))
@@ -104,6 +106,14 @@ class Sentences:
         found = list(map(Hypothesis, self._texts(output.sequences), scores))
         return [found[start : start + count] for start in range(0, len(found), count)]
 
+    def results(
+        self, batches: Sequence[np.ndarray], search: Callable[[np.ndarray], Sequence[Found]]
+    ) -> Iterator[dict[int, Found]]:
+        """Yield what a search finds for each batch, by the index of the sentence."""
+        found = on_all_cores(search, batches, self.model.device)
+        for batch, results in zip(batches, found, strict=True):
+            yield dict(zip(batch.tolist(), results, strict=True))
+
     def _search(self, batch: np.ndarray, **result: object) -> Tensor | ModelOutput:
         """Return ids of translations [B * n, T], the start token first, or an output with them."""
         inputs = collate_sources([self._sources[i] for i in batch], self.model.config.pad_token_id)
@@ -127,7 +137,7 @@ class Sentences:
             )
         # The space before the next word is that word's.
         texts = [prefixes[index].rstrip(" ") for index in filled]
-        ids = encode_texts(texts, self.model, self._tokenizer, is_target=True, lines=lines)
+        ids = encode_within_limit(texts, self.model, self._tokenizer, is_target=True, lines=lines)
         end = self._tokenizer.eos_token_id
         rows = [row[:-1] if row[-1:] == [end] else row for row in ids]
         return [row if text.strip() else [] for text, row in zip(texts, rows, strict=True)]
@@ -217,13 +227,8 @@ def translate(
         lines=lines,
         generation=generation,
     )
-    translations = [""] * len(sentences)
     with inference(model):
-        found = on_all_cores(work.translate, work.batches, model.device)
-        for batch, texts in zip(work.batches, found, strict=True):
-            for index, text in zip(batch, texts, strict=True):
-                translations[index] = text
-    return translations
+        return in_order(work.results(work.batches, work.translate), len(sentences), "")
 
 
 def translate_n_best(
@@ -258,14 +263,10 @@ def translate_n_best(
         lines=lines,
         generation=generation,
     )
-    found = [[Hypothesis("", 0.0)] * count for _ in sentences]
+    search = partial(work.translate_n_best, count=count)
+    blank = [Hypothesis("", 0.0)] * count
     with inference(model):
-        search = partial(work.translate_n_best, count=count)
-        results = on_all_cores(search, work.batches, model.device)
-        for batch, best in zip(work.batches, results, strict=True):
-            for index, hypotheses in zip(batch, best, strict=True):
-                found[index] = hypotheses
-    return found
+        return in_order(work.results(work.batches, search), len(sentences), blank)
 
 
 def translate_shared(
@@ -279,14 +280,19 @@ def translate_shared(
         journal: Where translations are noted as they come, and found again after a break.
     """
     done = dict(journal.found) if journal else {}
+    mine = sentences.batches[accelerator.process_index :: accelerator.num_processes]
+    left = [batch for batch in mine if not done.keys() >= set(batch.tolist())]
     with inference(sentences.model):
-        mine = sentences.batches[accelerator.process_index :: accelerator.num_processes]
-        left = [batch for batch in mine if not done.keys() >= set(batch.tolist())]
-        found = on_all_cores(sentences.translate, left, sentences.model.device)
-        for batch, texts in zip(left, found, strict=True):
-            new = dict(zip(batch.tolist(), texts, strict=True))
+        for new in sentences.results(left, sentences.translate):
             if journal:
                 journal.add(new)
             done |= new
-    everything = dict(gather_object(list(done.items())))
-    return [everything.get(index, "") for index in range(len(sentences))]
+    return in_order([dict(gather_object(list(done.items())))], len(sentences), "")
+
+
+def in_order(results: Iterable[dict[int, Found]], count: int, blank: Found) -> list[Found]:
+    """Return the results of sentences by their index, `blank` for those that were in no batch."""
+    found: dict[int, Found] = {}
+    for one in results:
+        found |= one
+    return [found.get(index, blank) for index in range(count)]

@@ -9,7 +9,7 @@ import torch
 from tiny import build_model
 
 from hf_vanilla_transformer.benchmark import comparison, measuring
-from hf_vanilla_transformer.benchmark.contenders import NAMES
+from hf_vanilla_transformer.benchmark.contenders import CONTENDERS
 from hf_vanilla_transformer.benchmark.measuring import Race
 from hf_vanilla_transformer.benchmark.report import as_text
 from hf_vanilla_transformer.cli import main
@@ -66,7 +66,7 @@ def test_a_model_of_ones_own_is_compared_with_everyone(folder, tmp_path, capsys)
     assert main(["benchmark", str(folder), *words, "--json", str(tmp_path / "f.json")]) == 0
     report = json.loads((tmp_path / "f.json").read_text("utf-8"))
     assert report["model"] == str(folder)
-    assert [*report["cases"][0]["contenders"], *report["missing"]] == NAMES
+    assert [*report["cases"][0]["contenders"], *report["missing"]] == CONTENDERS
     assert report["cases"][0]["contenders"]["marian-fp32"]["same_ids"] == 1.0
 
 

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.image import imread
 
 from hf_vanilla_transformer.benchmark import report as reporting
-from hf_vanilla_transformer.benchmark.contenders import NAMES
+from hf_vanilla_transformer.benchmark.contenders import CONTENDERS
 from hf_vanilla_transformer.benchmark.measuring import Case, Race
 from hf_vanilla_transformer.benchmark.plot import draw_report
 from hf_vanilla_transformer.benchmark.report import (
@@ -84,7 +84,7 @@ def test_a_case_without_a_whole_round_has_no_figures(race):
 
 
 def test_ours_is_compared_with_all_of_its_precision_and_everyone_with_marian():
-    found = {name: baselines(name, NAMES) for name in NAMES}
+    found = {name: baselines(name, CONTENDERS) for name in CONTENDERS}
     assert found == {
         "ours-fp32": ["marian-fp32", "ctranslate2-fp32"],
         "ours-bf16": ["marian-fp32", "marian-bf16"],

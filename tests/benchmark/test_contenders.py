@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from hf_vanilla_transformer import VanillaTransformerConfig
-from hf_vanilla_transformer.benchmark.contenders import NAMES, Contenders, load_model, random_model
+from hf_vanilla_transformer.benchmark.contenders import (
+    CONTENDERS,
+    Contenders,
+    load_model,
+    random_model,
+)
 from hf_vanilla_transformer.benchmark.measuring import Case, Race, draw_sources
 from hf_vanilla_transformer.model.fast_int8 import Int8Linear
 
@@ -60,7 +65,7 @@ def test_all_give_the_number_of_tokens_that_is_forced():
     model, tokenizer = small(output_bias=True)
     model.lm_head.bias.data[model.config.eos_token_id] = 100.0
     made, missing = Contenders(model, tokenizer, threads=1, longest=6).make_all(None)
-    assert {*made, *missing} == {*NAMES}
+    assert {*made, *missing} == {*CONTENDERS}
     assert all(name.startswith("ctranslate2") for name in missing)
     cases = [Case(1, 1, 5, 3), Case(3, 2, 5, 6)]
     race = Race(made, {case: draw_sources(case, model.config) for case in cases})
@@ -98,7 +103,7 @@ def test_an_engine_that_is_not_installed_is_left_out_unless_it_is_named(monkeypa
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     contenders = Contenders(*small(), threads=1, longest=5)
     made, missing = contenders.make_all(None)
-    assert [*made, *missing] == NAMES
+    assert [*made, *missing] == CONTENDERS
     assert set(missing) == {"ctranslate2-fp32", "ctranslate2-int8"}
     assert "pip install" in missing["ctranslate2-int8"]
     with pytest.raises(ValueError, match="ctranslate2-int8 cannot take part: .*pip install"):

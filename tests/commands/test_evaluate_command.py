@@ -14,6 +14,7 @@ from tiny import build_model
 
 from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.commands import evaluate as command
+from hf_vanilla_transformer.evaluation import evaluating
 from hf_vanilla_transformer.evaluation.scoring import Scorer
 from hf_vanilla_transformer.storage.models import load_for_translation
 from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
@@ -40,7 +41,7 @@ def scored(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def evaluate(words, hypotheses=HYPOTHESES, status=0):
-        monkeypatch.setattr(command, "translate_shared", lambda *_, **__: list(hypotheses))
+        monkeypatch.setattr(evaluating, "translate_shared", lambda *_, **__: list(hypotheses))
         assert main(["evaluate", folder, *words.split(), "--output", "out"]) == status
         printed = capsys.readouterr()
         if status:
@@ -123,7 +124,7 @@ def test_each_part_that_takes_its_time_is_told_before(
 
         return noted
 
-    monkeypatch.setattr(command, "reference_loss", noting(command.reference_loss))
+    monkeypatch.setattr(evaluating, "reference_loss", noting(evaluating.reference_loss))
     monkeypatch.setattr(Scorer, "measure", noting(Scorer.measure))
     scored(f"--source dev.tsv {option}")
     assert told == ["loss of the references ...", said]
@@ -283,14 +284,14 @@ def test_no_old_report_is_beside_new_translations(scored, tmp_path, monkeypatch)
 
 def test_two_runs_do_not_write_to_one_folder(scored, folder, tmp_path, monkeypatch, capsys):
     write(tmp_path / "dev.tsv", map("\t".join, zip(SOURCES, REFERENCES, strict=True)))
-    measure, errors = command._measure, []
+    measure, errors = Scorer.measure, []
 
-    def meanwhile(*arguments):
-        monkeypatch.setattr(command, "_measure", measure)
+    def meanwhile(*arguments, **settings):
+        monkeypatch.setattr(Scorer, "measure", measure)
         errors.append(scored("--source dev.tsv", status=2))
-        return measure(*arguments)
+        return measure(*arguments, **settings)
 
-    monkeypatch.setattr(command, "_measure", meanwhile)
+    monkeypatch.setattr(Scorer, "measure", meanwhile)
     scored("--source dev.tsv")
     assert len(errors) == 1
     assert "another run is at work in out; wait for its end" in errors[0]
@@ -318,7 +319,7 @@ def test_notes_of_a_changed_model_are_not_taken(folder, tmp_path, monkeypatch):
     for change in (None, "README.md", "generation_config.json", "tokenizer.json", "config.json"):
         if change:
             (model / change).touch()
-        monkeypatch.setattr(command, "translate_shared", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(evaluating, "translate_shared", lambda *_, **__: 1 / 0)
         assert main(words) == 2
     assert len(set(tasks)) == 4
 

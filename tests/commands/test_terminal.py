@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, models
 
 from hf_vanilla_transformer import cli
 from hf_vanilla_transformer.cli import main
-from hf_vanilla_transformer.commands.terminal import LineFormatter, failure, printable
+from hf_vanilla_transformer.commands.terminal import LineFormatter, failure
+from hf_vanilla_transformer.translation.output import printable
 
 
 @pytest.mark.parametrize(

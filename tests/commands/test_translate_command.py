@@ -219,7 +219,7 @@ def test_a_mark_of_byte_order_is_that_of_the_first_line_alone(folder, files, mon
     data = "\ufeffa b\n\ufeffc\nd\ufeff\n\ufeff\ufefff\n".encode()
     (files / "in").write_bytes(data)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-    assert list(command._typed()) == list(iterate_lines(files / "in"))
+    assert list(command._standard_input()) == list(iterate_lines(files / "in"))
     assert list(iterate_lines(files / "in")) == ["a b", "\ufeffc", "d\ufeff", "\ufeff\ufefff"]
 
 
@@ -374,7 +374,7 @@ def test_progress_is_for_a_terminal_that_the_lines_do_not_go_to(
 ):
     for name, is_terminal in (("stderr", stderr), ("stdout", stdout)):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda answer=is_terminal: answer)
-    with command._progress(SimpleNamespace(output=output)) as bar:
+    with command._progress(is_elsewhere=bool(output)) as bar:
         assert bar.disable is not is_shown
 
 

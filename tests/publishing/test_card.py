@@ -13,7 +13,7 @@ from hub_metadata import metadata_errors
 from huggingface_hub import ModelCard
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
-from hf_vanilla_transformer.evaluation.report import read_report
+from hf_vanilla_transformer.evaluation.report_file import read_report
 from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.publishing.card import write_card
 

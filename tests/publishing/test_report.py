@@ -6,7 +6,7 @@ import re
 import pytest
 from huggingface_hub import ModelCard
 
-from hf_vanilla_transformer.evaluation.report import faults_of_report, read_report
+from hf_vanilla_transformer.evaluation.report_file import faults_of_report, read_report
 from hf_vanilla_transformer.publishing.card import write_card
 
 VALIDATION = {"step": 600, "loss": 3.5, "bleu": 12.5}

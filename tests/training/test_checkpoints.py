@@ -137,7 +137,7 @@ def test_an_average_that_cannot_be_written_is_told_in_one_error(tmp_path, monkey
     def fill(*_, **__):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(checkpoints, "save_file", fill)
+    monkeypatch.setattr("hf_vanilla_transformer.storage.weights.save_file", fill)
     with pytest.raises(OSError, match=r"b could not be written .*No space left"):
         average_checkpoints([folder], tmp_path / "b")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -357,11 +357,18 @@ def test_a_resumed_run_keeps_its_tokenizer(runs):
     checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
     own.save_pretrained(checkpoint)
     plan = plan_model(RunArguments(train=["x"], valid=["x"], output="run"))
-    prepare = partial(prepare_tokenizer, plan, folder, accelerator=Accelerator(cpu=True))
+    begun = []
 
     def texts():
         pytest.fail("no tokenizer needs training")
 
+    prepare = partial(
+        prepare_tokenizer,
+        plan,
+        folder,
+        accelerator=Accelerator(cpu=True),
+        begin=lambda: begun.append(folder.exists()),
+    )
     kept = prepare(texts=texts, checkpoint=checkpoint)
     assert kept.get_vocab() == own.get_vocab()
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == own.get_vocab()
@@ -370,6 +377,7 @@ def test_a_resumed_run_keeps_its_tokenizer(runs):
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == new.get_vocab()
     kept = prepare(texts=texts, checkpoint=checkpoint)
     assert kept.get_vocab() == own.get_vocab(), "also beside the tokenizer of another run"
+    assert begun == [True], "only a new run begins"
 
 
 def test_the_options_that_a_run_wrote_repeat_it(runs, run):

@@ -1,0 +1,213 @@
+"""Evaluate a model on a test set."""
+
+import logging
+from dataclasses import dataclass
+
+import torch
+from accelerate import Accelerator
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_vanilla_transformer.evaluation.metrics import METRICS, names_in_words
+from hf_vanilla_transformer.evaluation.reference_loss import reference_loss
+from hf_vanilla_transformer.evaluation.report import (
+    Environment,
+    EvaluationReport,
+    EvaluationTask,
+    describe_environment,
+    draw_examples,
+)
+from hf_vanilla_transformer.evaluation.scoring import RESAMPLES, Measurement, Scorer
+from hf_vanilla_transformer.model.batches import BATCH_TOKENS
+from hf_vanilla_transformer.translation.journal import Journal
+from hf_vanilla_transformer.translation.output import in_one_line
+from hf_vanilla_transformer.translation.translate import Sentences, translate_shared
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentences and what they should become.
+
+    Attributes:
+        sources: Text to translate.
+        references: Sets of references, each with one for each sentence.
+        baseline: Translations of another system.
+        source_language: Language code.
+        target_language: Language code; it chooses the tokenisation that BLEU needs.
+        name: Name for the report: the file or corpus of the sources.
+        reference_names: Files of references beside it.
+        baseline_name: File of the baseline.
+    """
+
+    __test__ = False  # no class of tests for pytest
+
+    sources: list[str]
+    references: list[list[str]]
+    baseline: list[str] | None = None
+    source_language: str | None = None
+    target_language: str | None = None
+    name: str = "test set"
+    reference_names: tuple[str, ...] = ()
+    baseline_name: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How a test set is translated and scored.
+
+    Attributes:
+        beams: Width of beam search; None: the model's own.
+        alpha: Length penalty ((5 + n) / 6)^alpha; None: the model's own.
+        batch_tokens: Source tokens times beams of a batch, padding included.
+        tokenize: sacreBLEU's name of a tokenisation for BLEU; None: by the target language.
+        lowercase: Whether BLEU and chrF ignore case.
+        confidence: Whether scores have 95 % confidence intervals, by bootstrap.
+        examples: How many sentences the report shows.
+        dtype: Type of the weights, for the report.
+    """
+
+    beams: int | None = None
+    alpha: float | None = None
+    batch_tokens: int = BATCH_TOKENS
+    tokenize: str | None = None
+    lowercase: bool = False
+    confidence: bool = False
+    examples: int = 0
+    dtype: str | None = None
+
+    @property
+    def generation(self) -> dict[str, object]:
+        """Return the arguments of `generate` that are set."""
+        settings = {"num_beams": self.beams, "gnmt_alpha": self.alpha}
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def scorer(self, test_set: TestSet) -> Scorer:
+        """Return what scores translations of a test set.
+
+        Raises:
+            ValueError: The tokenisation cannot be used here.
+        """
+        return Scorer(
+            test_set.references,
+            target_language=test_set.target_language,
+            tokenize=self.tokenize,
+            lowercase=self.lowercase,
+        )
+
+
+def evaluate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    test_set: TestSet,
+    settings: EvaluationSettings | None = None,
+    *,
+    accelerator: Accelerator | None = None,
+    journal: Journal | None = None,
+) -> EvaluationReport | None:
+    """Translate a test set and score it.
+
+    Args:
+        model: Any sequence-to-sequence model.
+        tokenizer: Its tokenizer.
+        test_set: What to translate, and its references.
+        settings: How to translate and to score; left out: the model's own search, no resampling.
+        accelerator: Its processes share the sentences; left out: those of the launcher, if any.
+        journal: Where translations are noted as they come, and found again after a break.
+
+    Returns:
+        The report; None on all processes but the main one.
+
+    Raises:
+        TypeError: A text is not text.
+        ValueError: There is nothing to score, the counts differ, or the tokenisation cannot be
+            used here.
+    """
+    settings = settings or EvaluationSettings()
+    accelerator = accelerator or Accelerator(cpu=not torch.accelerator.is_available())
+    scorer = settings.scorer(test_set)
+    scorer.check_counts(test_set.sources, kind="sentences")
+    translations = _translated(
+        model,
+        tokenizer,
+        test_set=test_set,
+        settings=settings,
+        accelerator=accelerator,
+        journal=journal,
+    )
+    logger.info("loss of the references ...")
+    loss = reference_loss(
+        model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
+    )
+    if not accelerator.is_main_process:
+        return None
+    return EvaluationReport(
+        task=_describe_task(model, test_set=test_set, settings=settings),
+        translations=translations,
+        measurements=_measured(
+            scorer, translations, baseline=test_set.baseline, confidence=settings.confidence
+        ),
+        loss=loss,
+        examples=draw_examples(
+            settings.examples,
+            sources=test_set.sources,
+            translations=translations,
+            references=test_set.references[0],
+        ),
+        baseline=test_set.baseline_name,
+    )
+
+
+def _translated(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    test_set: TestSet,
+    settings: EvaluationSettings,
+    accelerator: Accelerator,
+    journal: Journal | None,
+) -> list[str]:
+    """Return the translations of all processes, each in one line."""
+    sentences = Sentences(
+        model,
+        tokenizer,
+        test_set.sources,
+        batch_tokens=settings.batch_tokens,
+        generation=settings.generation,
+    )
+    done = f", {len(journal.found):,} of them done" if journal and journal.found else ""
+    logger.info("translating %s sentences%s ...", f"{len(sentences):,}", done)
+    translations = translate_shared(sentences, accelerator, journal=journal)
+    return list(map(in_one_line, translations))
+
+
+def _measured(
+    scorer: Scorer, translations: list[str], *, baseline: list[str] | None, confidence: bool
+) -> list[Measurement]:
+    """Return all metrics, and say before what takes its time."""
+    resamples = RESAMPLES if confidence or baseline is not None else 0
+    of_resamples = f", with {resamples:,} resamples of the test set" if resamples else ""
+    names = names_in_words(METRICS[key] for key in scorer.metrics)
+    logger.info("%s%s ...", names, of_resamples)
+    return scorer.measure(translations, resamples=resamples, baseline=baseline)
+
+
+def _describe_task(
+    model: PreTrainedModel, *, test_set: TestSet, settings: EvaluationSettings
+) -> EvaluationTask:
+    """Return what is translated, by what, and how."""
+    own = model.generation_config
+    search = {"num_beams": own.num_beams or 1, "gnmt_alpha": getattr(own, "gnmt_alpha", None)}
+    search |= settings.generation
+    return EvaluationTask(
+        sentences=len(test_set.sources),
+        model=model.name_or_path or None,
+        source=test_set.name,
+        reference=list(test_set.reference_names),
+        source_language=test_set.source_language,
+        target_language=test_set.target_language,
+        search={name: value for name, value in search.items() if value is not None},
+        dtype=settings.dtype,
+        batch_tokens=settings.batch_tokens,
+        environment=Environment(**describe_environment()),
+    )
