@@ -49,8 +49,8 @@ from hf_vanilla_transformer.storage.files import write_json, write_text
 from hf_vanilla_transformer.storage.models import load_for_translation
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
 from hf_vanilla_transformer.training.corpora import open_training_corpora, prepare_training
-from hf_vanilla_transformer.training.run_folder import REPORT
-from hf_vanilla_transformer.training.setup import start_accelerator
+from hf_vanilla_transformer.training.run_folder import REPORT_FILE
+from hf_vanilla_transformer.training.setup import plan_corpora, start_accelerator
 from hf_vanilla_transformer.translation.output import in_one_line, refuse_overwriting
 from hf_vanilla_transformer.translation.translate import translate
 
@@ -150,7 +150,7 @@ def run_ours(options: argparse.Namespace) -> Figures:
     words = our_words(options, options.config)
     if status := command_line([*words, "--max-minutes", str(options.minutes)]):
         raise SystemExit(status)  # it said why
-    trained = json.loads((options.output / OURS / REPORT).read_text("utf-8"))["training"]
+    trained = json.loads((options.output / OURS / REPORT_FILE).read_text("utf-8"))["training"]
     if trained["stopped_by"] == "interrupt":
         raise ValueError("our training did not end; the same command goes on with it")
     names = ("parameters", "steps", "seconds", "tokens", "tokens_per_second")
@@ -196,13 +196,13 @@ def prepare_task(options: argparse.Namespace) -> Task:
     )
     model, tokenizer = load_for_translation(str(options.output / OURS / "model"))
     with quiet("hf_vanilla_transformer.data"):  # our training said all this
+        plan = plan_corpora(run, data, seed=given["seed"])
         train, valid = prepare_training(
-            open_training_corpora(run, data),
-            tokenizer,
-            run,
-            data,
+            plan,
+            open_training_corpora(plan),
+            tokenizer=tokenizer,
+            output=Path(run.output),
             limit=model.config.max_position_embeddings,
-            seed=given["seed"],
         )
     return Task(tokenizer, train.epoch(0), valid)
 

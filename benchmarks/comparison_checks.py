@@ -16,7 +16,7 @@ from hf_vanilla_transformer.training.corpora import open_training_corpora
 from hf_vanilla_transformer.training.defaults import choose_by_amount
 from hf_vanilla_transformer.training.loop_arguments import LIMITS, LoopArguments
 from hf_vanilla_transformer.training.options import spelt
-from hf_vanilla_transformer.training.setup import preset_of
+from hf_vanilla_transformer.training.setup import plan_corpora, preset_of
 
 UNEQUAL = {
     **dict.fromkeys((*LIMITS, "patience"), "--minutes sets the end of both; leave it out"),
@@ -50,8 +50,8 @@ def check_comparable(options: argparse.Namespace) -> None:
     )
     loop |= {"max_minutes": options.minutes}
     run, data = RunArguments(**run), DataArguments(**data)
-    open_training_corpora(run, data)
-    run, loop = choose_by_amount(run, data, loop)
+    open_training_corpora(plan_corpora(run, data))
+    run, loop = choose_by_amount(run, data, loop=loop)
     preset = preset_of(run)
     LoopArguments.with_preset(preset, loop)
     vocabulary = {"share_encoder_decoder_embeddings": not run.separate_vocabularies}

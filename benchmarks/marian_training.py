@@ -172,7 +172,9 @@ def measure(model: PreTrainedModel, task: Task, accelerator: Accelerator) -> dic
             model, *task.valid.fetch(order), pad_token_id=model.config.pad_token_id
         )
     log_probs = [value for row in rows for value in row]
-    bleu = validation_bleu(model, task.tokenizer, task.valid, accelerator, beams=1)
+    bleu = validation_bleu(
+        model, task.tokenizer, pairs=task.valid, accelerator=accelerator, beams=1
+    )
     return {"loss": -math.fsum(log_probs) / len(log_probs), "bleu": bleu}
 
 

@@ -154,7 +154,7 @@ def _train(options: argparse.Namespace) -> None:
     is_named = run.preset or run.from_model
     # Refuses a number before anything is read.
     LoopArguments.with_preset(preset_of(run) if is_named else None, loop)
-    run, loop = choose_by_amount(run, data, loop)
+    run, loop = choose_by_amount(run, data, loop=loop)
     if run.dry_run:
         for found in preview_cleaning(run, data):
             _say(found if isinstance(found, str) else "\t".join(map(in_one_line, found)))

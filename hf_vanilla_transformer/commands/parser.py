@@ -90,7 +90,7 @@ class CommandParser(HfArgumentParser):
         try:
             flags = [name for one in self._actions if one.nargs == 0 for name in one.option_strings]
             names = [name for name in self.spellings if name not in (CONFIG, "--help", "-h")]
-            return read_option_file(file, names, flags)
+            return read_option_file(file, names, flags=flags)
         except OSError as error:
             self.error(f"{file}: {(error.strerror or str(error)).lower()}")
         except ValueError as error:

@@ -202,7 +202,11 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
         )
     set_seed(LOOP.seed)
     model = new_model(VanillaTransformerConfig(vocab_size=len(tokenizer), **ARCHITECTURE))
-    with fast_cpu_products(), training_threads(model, pairs, accelerator), _timed(seconds, "train"):
+    with (
+        fast_cpu_products(),
+        training_threads(model, pairs, accelerator=accelerator),
+        _timed(seconds, "train"),
+    ):
         training = train_and_average(
             Training(
                 model=model,
@@ -211,9 +215,9 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
                 pairs=len(pairs),
                 valid=valid,
                 output=folder,
-            ),
-            LOOP,
-            accelerator,
+                loop=LOOP,
+                accelerator=accelerator,
+            )
         )
         environment = describe_environment()
     if training["stopped_by"] == "interrupt":

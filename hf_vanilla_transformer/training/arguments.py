@@ -1,4 +1,4 @@
-"""What a training run can be told, with the check and the help text of every option."""
+"""The options of a training run, with the check and the help text of each."""
 
 import difflib
 import inspect
@@ -36,23 +36,25 @@ class RunArguments:
     source_lang: str | None = option(
         None,
         "Language code of the source (zh, de, ...), saved in the model's configuration.",
-        "CODE",
+        metavar="CODE",
     )
     target_lang: str | None = option(
-        None, "Language code of the target; it also chooses the tokenisation of BLEU.", "CODE"
+        None,
+        "Language code of the target; it also chooses the tokenisation of BLEU.",
+        metavar="CODE",
     )
     preset: str | None = option(
         None,
         "Architecture and training numbers: tiny suits small corpora, the others are the rows of "
         f"the paper's table 3. One of: {', '.join(PRESETS)}. Left out: tiny, small or base, by the "
         "number of pairs.",
-        "NAME",
+        metavar="NAME",
     )
     architecture: list[str] | None = option(
         None,
         "Fields of the model's configuration in place of the preset's: d_ff=512 dropout=0.2 "
         "norm_position=post ...",
-        "NAME=VALUE",
+        metavar="NAME=VALUE",
     )
     from_model: str | None = option(
         None,
@@ -60,11 +62,11 @@ class RunArguments:
         "fresh optimiser. In place of a preset's numbers, unless given: "
         + ", ".join(f"{spelt(name)} {value}" for name, value in FINE_TUNING.items())
         + ".",
-        "MODEL",
+        metavar="MODEL",
         aliases=("--from",),
     )
     tokenizer: str | None = option(
-        None, "Use this tokenizer.json, or the one in this folder, and train none.", "PATH"
+        None, "Use this tokenizer.json, or the one in this folder, and train none.", metavar="PATH"
     )
     vocab_size: int | None = option(
         None,
@@ -91,7 +93,7 @@ class RunArguments:
         None,
         "Trackers of accelerate to send figures to (tensorboard, wandb, ...), or none. Left out: "
         "tensorboard if it is installed.",
-        "NAME",
+        metavar="NAME",
     )
     dry_run: bool = option(
         False, "Print the training pairs that cleaning would leave out, and why; write nothing."
@@ -150,31 +152,31 @@ class DataArguments:
     drop_duplicates: bool = option(False, "Leave out training pairs that were met before.")
     weights: list[float] | None = option(
         None,
-        "How often each training corpus comes in a pass: 3 is each pair three times, 0.5 a random "
-        "half, another one each pass. Left out: 1 for each.",
-        "N",
+        "How often each training corpus comes in an epoch: 3 is each pair three times, 0.5 a "
+        "random half, another one each epoch. Left out: 1 for each.",
+        metavar="N",
     )
     bpe_dropout: float = option(
-        0.0, "Share of BPE merges left out at random, anew each pass; 0 switches it off."
+        0.0, "Share of BPE merges left out at random, anew each epoch; 0 switches it off."
     )
 
     def __post_init__(self) -> None:
-        self.cleaning(self.max_length)  # refuses what is out of range
+        self.cleaning()  # refuses what is out of range
         self.passes(seed=0)
         if self.max_ratio == math.inf:
             raise ValueError("max_ratio=inf must be finite; 0 switches the rule off")
 
-    def cleaning(self, limit: int) -> Cleaning:
-        """Return the rules, for a model that takes at most `limit` tokens a side."""
+    def cleaning(self) -> Cleaning:
+        """Return the rules, apart from what a model takes."""
         return Cleaning(
-            max_length=min(self.max_length, limit),
+            max_length=self.max_length,
             max_ratio=self.max_ratio,
             drop_identical=self.drop_identical,
             drop_duplicates=self.drop_duplicates,
         )
 
     def passes(self, seed: int) -> PassOptions:
-        """Return how the passes of a run with some seed are put together."""
+        """Return how the epochs of a run with some seed are put together."""
         return PassOptions(seed=seed, weights=self.weights, bpe_dropout=self.bpe_dropout)
 
 

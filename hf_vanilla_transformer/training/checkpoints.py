@@ -30,7 +30,7 @@ def save_checkpoint(
     Args:
         save: Writes model and tokenizer into the folder that it is given.
         root: Folder of the checkpoints.
-        step: Number of the update after which the weights were taken.
+        step: Number of the step after which the weights were taken.
         keep: How many checkpoints remain, this one included.
         best: Step of the best checkpoint, which remains and which `root/best` points at.
 
@@ -144,7 +144,7 @@ class SavedState:
     Attributes:
         folder: The checkpoint.
         state: How far the run had come.
-        facts: What the run was told and what it ran on: `options`, `corpus`, `threads`.
+        facts: Options of the run and what it ran on: `options`, `corpus`, `threads`.
     """
 
     folder: Path

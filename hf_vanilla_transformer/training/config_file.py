@@ -12,11 +12,13 @@ import yaml
 from hf_vanilla_transformer.storage.files import write_text
 
 HEAD = "# All options of this run.\n"
-TEXTS = ("str", "int", "float", "timestamp")
+LITERALS = ("str", "int", "float", "timestamp")
 """YAML's names for values that are taken as they are written: 1:30 is no 90, and 010 no 8."""
 
 
-def read_option_file(path: str | Path, names: Collection[str], flags: Collection[str]) -> list[str]:
+def read_option_file(
+    path: str | Path, names: Collection[str], *, flags: Collection[str]
+) -> list[str]:
     """Return the options of a file as words of a command line.
 
     Args:
@@ -49,7 +51,7 @@ def read_option_file(path: str | Path, names: Collection[str], flags: Collection
             raise ValueError(f"{place} is not an option{hint}")
         if name in words:
             raise ValueError(f"{place} is given twice; leave one out")
-        words[name] = _words(name, value, place, is_flag=name in flags)
+        words[name] = _words(name, value, place=place, is_flag=name in flags)
     return [word for option in words.values() for word in option]
 
 
@@ -68,9 +70,9 @@ def is_written_option_file(path: str | Path) -> bool:
     return Path(path).is_file() and Path(path).read_bytes().startswith(HEAD.encode())
 
 
-def _words(name: str, value: yaml.Node, place: str, *, is_flag: bool) -> list[str]:
+def _words(name: str, value: yaml.Node, *, place: str, is_flag: bool) -> list[str]:
     """Return one option as it would be typed; nothing for null and false."""
-    kind = _kind(value)
+    kind = _yaml_type(value)
     if kind == "null":
         return []
     if kind == "bool" and is_flag:
@@ -90,23 +92,23 @@ def _text(value: yaml.Node, place: str) -> str:
     Raises:
         ValueError: It is no single value, or a truth value or null in place of a text.
     """
-    kind = _kind(value)
+    kind = _yaml_type(value)
     if kind in ("bool", "null"):
         raise ValueError(
             f"{place} is {value.value or 'empty'}; put it in quotes (YAML takes no, off, yes and "
             "on for truth values, and null and ~ for nothing)"
         )
-    if kind not in TEXTS:
+    if kind not in LITERALS:
         raise ValueError(f"{place} is {_written(value)}; a value, or a list of values, is expected")
     return value.value.replace(".inf", "inf") if kind == "float" else value.value
 
 
-def _kind(node: yaml.Node) -> str:
+def _yaml_type(node: yaml.Node) -> str:
     """Return the type that YAML has for a node, "!name" for one that is not YAML's own."""
     return node.tag.removeprefix("tag:yaml.org,2002:")
 
 
 def _written(node: yaml.Node) -> str:
     """Return what is written in a node, or of which type it is."""
-    is_plain = isinstance(node, yaml.ScalarNode) and _kind(node) in (*TEXTS, "bool", "null")
-    return node.value if is_plain else f"of the type {_kind(node)}"
+    is_plain = isinstance(node, yaml.ScalarNode) and _yaml_type(node) in (*LITERALS, "bool", "null")
+    return node.value if is_plain else f"of the type {_yaml_type(node)}"

@@ -21,8 +21,8 @@ SAMPLE_PAIRS = 64
 def training_threads(
     model: PreTrainedModel,
     pairs: EncodedPairs,
-    accelerator: Accelerator,
     *,
+    accelerator: Accelerator,
     threads: int | None = None,
 ) -> Iterator[None]:
     """Run the block with the number of CPU threads that trains `model` soonest.

@@ -21,6 +21,7 @@ from hf_vanilla_transformer.training.fit import CHECKPOINTS
 from hf_vanilla_transformer.training.loop_arguments import LIMITS
 from hf_vanilla_transformer.training.options import spelt
 from hf_vanilla_transformer.training.run_folder import OPTIONS
+from hf_vanilla_transformer.training.setup import plan_corpora
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +32,11 @@ MANY_CHINESE = 300
 LARGEST_VOCABULARY = 37_000  # of the paper, for 4.5 million pairs (§5.1)
 BYTES_AND_ROLES = 260
 KINDS = {"preset": str, "vocab_size": int, "epochs": int}
-PAIRS_SEEN, MOST_PASSES = 320_000, 1000  # a few thousand updates, however small the corpus is
+PAIRS_SEEN, MOST_EPOCHS = 320_000, 1000  # a few thousand steps, however small the corpus is
 WHY = {
     "preset": "few pairs teach a small model more than a large one",
     "vocab_size": "grows with the root of the number of pairs",
-    "epochs": "more passes over fewer pairs",
+    "epochs": "more epochs for fewer pairs",
 }
 
 
@@ -54,9 +55,9 @@ class Amount(NamedTuple):
 
 
 def choose_by_amount(
-    run: RunArguments, data: DataArguments, loop: dict[str, object]
+    run: RunArguments, data: DataArguments, *, loop: dict[str, object]
 ) -> tuple[RunArguments, dict[str, object]]:
-    """Fill in preset, size of the vocabulary and passes where they are left out, and say why.
+    """Fill in preset, size of the vocabulary and epochs where they are left out, and say why.
 
     Few pairs teach a small model with a small vocabulary more than a large one: it has less to
     learn by heart, and every entry of the vocabulary is met more often (Sennrich and Zhang 2019;
@@ -74,22 +75,22 @@ def choose_by_amount(
         FileNotFoundError: A corpus is missing.
         ValueError: A corpus cannot be read.
     """
-    wanted = _left_out(run, loop)
+    wanted = _unset(run, loop)
     if run.from_model or not wanted:
         return run, loop
-    chosen = _chosen_before(run, wanted)
+    chosen = _chosen_before(Path(run.output), wanted) if run.resume else {}
     if not chosen:
-        amount = count(open_training_corpora(run, data)[0])
+        amount = count(open_training_corpora(plan_corpora(run, data))[0])
         preset = run.preset or preset_for(amount)
         usual = PRESETS[preset].training.get("epochs")
         suitable = {
             "preset": preset,
             "vocab_size": vocabulary_for(amount),
-            "epochs": usual and passes_for(amount, usual),
+            "epochs": usual and epochs_for(amount, usual),
         }
         chosen = {name: suitable[name] for name in wanted if suitable[name]}
         if amount.pairs:  # the tokenizer's error says it of an empty corpus
-            _tell(amount, chosen, loop)
+            _tell_choice(amount, chosen, loop=loop)
         if "vocab_size" in chosen and amount.chinese >= MANY_CHINESE and not run.isolate_han:
             logger.info(
                 "%s of the characters are Chinese: --isolate-han makes each a token of its own, "
@@ -100,7 +101,7 @@ def choose_by_amount(
     return dataclasses.replace(run, **chosen), loop | of_loop
 
 
-def _left_out(run: RunArguments, loop: dict[str, object]) -> list[str]:
+def _unset(run: RunArguments, loop: dict[str, object]) -> list[str]:
     """Return the names of what is to choose."""
     is_wanted = {
         "preset": run.preset is None,
@@ -110,15 +111,14 @@ def _left_out(run: RunArguments, loop: dict[str, object]) -> list[str]:
     return [name for name, left_out in is_wanted.items() if left_out]
 
 
-def _chosen_before(run: RunArguments, wanted: Sequence[str]) -> dict[str, object]:
+def _chosen_before(output: Path, wanted: Sequence[str]) -> dict[str, object]:
     """Return what a run had that is to be resumed: its corpus may have grown since.
 
     Raises:
         ValueError: Its options cannot be read.
     """
-    file = Path(run.output, OPTIONS)
-    begun = run.resume and list_checkpoints(Path(run.output, CHECKPOINTS))
-    if not (begun and file.is_file()):
+    file = output / OPTIONS
+    if not (list_checkpoints(output / CHECKPOINTS) and file.is_file()):
         return {}
     try:
         before = yaml.safe_load(file.read_text("utf-8"))
@@ -164,13 +164,13 @@ def vocabulary_for(amount: Amount) -> int:
     return min(math.ceil(entries / 100) * 100, LARGEST_VOCABULARY)
 
 
-def passes_for(amount: Amount, usual: int) -> int:
-    """Return how often the pairs are gone through: more often than usual if they are very few."""
+def epochs_for(amount: Amount, usual: int) -> int:
+    """Return the number of epochs: more than usual if pairs are very few."""
     enough = math.ceil(PAIRS_SEEN / max(amount.pairs, 1))
-    return max(usual, min(enough, MOST_PASSES))
+    return max(usual, min(enough, MOST_EPOCHS))
 
 
-def _tell(amount: Amount, chosen: dict[str, object], loop: dict[str, object]) -> None:
+def _tell_choice(amount: Amount, chosen: dict[str, object], *, loop: dict[str, object]) -> None:
     """Say what was chosen, why, and how to choose something else."""
     more = " or more" if amount.pairs == MOST_COUNTED else ""
     options = [f"{spelt(name)} {value} ({WHY[name]})" for name, value in chosen.items()]

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from hf_vanilla_transformer.training.checkpoints import (
     save_checkpoint,
     write_saved_state,
 )
-from hf_vanilla_transformer.training.loop import Snapshot, train
+from hf_vanilla_transformer.training.hooks import Hook
+from hf_vanilla_transformer.training.loop import Loop, Save, Snapshot
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.state import RunState, Validation
 from hf_vanilla_transformer.training.updates import PairsOfEpoch
@@ -28,7 +29,7 @@ from hf_vanilla_transformer.training.validation import Validator
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINTS, MODEL = "checkpoints", "model"
+CHECKPOINTS, MODEL_FOLDER = "checkpoints", "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +39,16 @@ class Training:
     Attributes:
         model: The model, which training changes in place.
         tokenizer: Its tokenizer, saved with every checkpoint.
-        pairs_of: Returns the training pairs of a pass, given its number.
+        pairs_of: Returns the training pairs of an epoch, given its number.
         pairs: Number of training pairs, each counted once.
-        discard_before: Is told, by its number, the first pass that a run may still need.
         valid: Validation pairs.
         output: Folder for `checkpoints/` and `model/`.
-        facts: What is saved beside every checkpoint, to compare a resumed run with.
+        loop: Numbers of the training loop.
+        accelerator: Where it is trained.
+        discard_before: Called with the first epoch still needed; earlier data can be deleted.
+        facts: Saved beside every checkpoint, to compare a resumed run with.
         saved: Checkpoint to go on from.
+        hooks: Called by the loop.
     """
 
     model: PreTrainedModel
@@ -53,14 +57,19 @@ class Training:
     pairs: int
     valid: EncodedPairs
     output: Path
+    loop: LoopArguments
+    accelerator: Accelerator
     discard_before: Callable[[int], None] = lambda epoch: None
     facts: dict[str, object] = field(default_factory=dict)
     saved: SavedState | None = None
+    hooks: Sequence[Hook] = ()
+
+    def validator(self, *, beams: int) -> Validator:
+        """Return what scores a model, with the width of its beam search; 0 for the loss alone."""
+        return Validator(self.valid, self.tokenizer, self.accelerator, beams=beams)
 
 
-def train_and_average(
-    training: Training, loop: LoopArguments, accelerator: Accelerator
-) -> dict[str, object]:
+def train_and_average(training: Training) -> dict[str, object]:
     """Train, and save the average of the last checkpoints as `output/model`.
 
     Where a single checkpoint, the last or the best, scores better than the average by
@@ -69,22 +78,26 @@ def train_and_average(
     Returns:
         Figures of the training, for the report.
     """
-    state = train(
+    arguments = training.loop
+    loop = Loop(
         training.model,
-        training.pairs_of,
-        loop,
-        accelerator=accelerator,
-        validate=Validator(training.valid, training.tokenizer, accelerator, beams=loop.valid_beams),
-        save=_checkpoint_writer(training, loop),
+        arguments,
+        accelerator=training.accelerator,
         saved=training.saved,
+        hooks=training.hooks,
     )
-    chosen, scores = _save_model(training, loop, state, accelerator)
-    best = state.best(loop.judged_by) or state.best("loss")
+    state = loop.run(
+        training.pairs_of,
+        validate=training.validator(beams=arguments.valid_beams),
+        save=_checkpoint_writer(training),
+    )
+    chosen, scores = _save_model(training, state)
+    best = state.best(arguments.judged_by) or state.best("loss")
     return state.as_json() | {
         "pairs": training.pairs,
         "epochs": state.epochs,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
-        "processes": accelerator.num_processes,
+        "processes": training.accelerator.num_processes,
         "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
         "best": asdict(best),
         "averaged": [path.name for path in chosen],
@@ -94,31 +107,32 @@ def train_and_average(
     }
 
 
-def _checkpoint_writer(training: Training, loop: LoopArguments) -> Callable[[Snapshot], None]:
+def _checkpoint_writer(training: Training) -> Save:
     """Return the function that saves a checkpoint and discards what it makes superfluous."""
     root = training.output / CHECKPOINTS
     begun = training.saved.state if training.saved else RunState()
     epoch_of = {begun.steps: begun.epoch}
 
-    def save(snapshot: Snapshot) -> None:
+    def save(snapshot: Snapshot) -> Path:
         state = snapshot.state
-        best = state.best(loop.judged_by)
-        save_checkpoint(
-            lambda folder: _write_checkpoint(folder, snapshot, training),
+        best = state.best(training.loop.judged_by)
+        saved = save_checkpoint(
+            lambda folder: _write_checkpoint(folder, snapshot, training=training),
             root,
             step=state.steps,
-            keep=loop.keep_checkpoints,
+            keep=training.loop.keep_checkpoints,
             best=best and best.step,
         )
         drop_old_states(root)
         epoch_of[state.steps] = state.epoch
         before = list(epoch_of.values())[-2:][0]  # the checkpoint before this one may be needed
         training.discard_before(before)
+        return saved
 
     return save
 
 
-def _write_checkpoint(folder: Path, snapshot: Snapshot, training: Training) -> None:
+def _write_checkpoint(folder: Path, snapshot: Snapshot, *, training: Training) -> None:
     """Write model, tokenizer and training state into an empty folder."""
     snapshot.model.save_pretrained(folder, state_dict=snapshot.weights)
     training.tokenizer.save_pretrained(folder)
@@ -130,22 +144,21 @@ def _write_checkpoint(folder: Path, snapshot: Snapshot, training: Training) -> N
     )
 
 
-def _save_model(
-    training: Training, loop: LoopArguments, state: RunState, accelerator: Accelerator
-) -> tuple[list[Path], Validation]:
+def _save_model(training: Training, state: RunState) -> tuple[list[Path], Validation]:
     """Save the average, or a better single checkpoint; return what it was made of, and scores."""
-    root, target = training.output / CHECKPOINTS, training.output / MODEL
+    loop = training.loop
+    root, target = training.output / CHECKPOINTS, training.output / MODEL_FOLDER
     kept = [folder for folder in list_checkpoints(root) if _is_whole(folder)]
     last = kept[-loop.keep_checkpoints :]
     beams = loop.valid_beams if loop.judged_by == "bleu" else 0
-    validate = Validator(training.valid, training.tokenizer, accelerator, beams=beams)
-    average = _save_average(last, target, validate, state.steps)
+    validate = training.validator(beams=beams)
+    average = _save_average(last, target, validate=validate, step=state.steps)
     single = RunState(
         validations=[one for one in state.validations if root / f"step-{one.step:08d}" in kept]
     ).best(loop.judged_by)
     if single is not None and single.is_better(average, loop.judged_by):
         last = [root / f"step-{single.step:08d}"]
-        average = _save_average(last, target, validate, single.step)
+        average = _save_average(last, target, validate=validate, step=single.step)
     what = "the average of" if len(last) > 1 else "that of"
     names = ", ".join(folder.name for folder in last)
     logger.info("model: %s %s, %s", what, names, average.scores)
@@ -171,7 +184,7 @@ def _keep_card(model: Path) -> None:
 
 
 def _save_average(
-    checkpoints: list[Path], output: Path, validate: Validator, step: int
+    checkpoints: list[Path], output: Path, *, validate: Validator, step: int
 ) -> Validation:
     """Save the mean of checkpoints as a model; return its scores."""
     accelerator = validate.accelerator

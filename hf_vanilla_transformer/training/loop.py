@@ -1,33 +1,32 @@
 """Train a sequence-to-sequence model with Accelerate, exactly, on one or several processes.
 
-The loss of an update is the sum over the target tokens of all processes and accumulation steps,
-divided by their number, so gradients do not depend on how the update is dealt out.
+The loss of a step is the sum over the target tokens of all processes and accumulated parts,
+divided by their number, so gradients do not depend on how the step is dealt out.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from hf_vanilla_transformer.model.compat import recompute_activations
 from hf_vanilla_transformer.training.checkpoints import SavedState
+from hf_vanilla_transformer.training.hooks import Hook, Step
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.monitor import LossWatch, name_worst_pairs
-from hf_vanilla_transformer.training.progress import Progress, perplexity
+from hf_vanilla_transformer.training.progress import Clock, Progress
 from hf_vanilla_transformer.training.schedule import Schedule, paper_peak
 from hf_vanilla_transformer.training.signals import finish_on_signal, tell_of_interrupt
-from hf_vanilla_transformer.training.state import (
-    RunState,
-    Validation,
-    limit_reached,
-    share_done,
-)
+from hf_vanilla_transformer.training.state import RunState, Validation
+from hf_vanilla_transformer.training.tracking import Tracking
 from hf_vanilla_transformer.training.updates import (
     PairsOfEpoch,
     Share,
@@ -35,11 +34,10 @@ from hf_vanilla_transformer.training.updates import (
     packed_collator,
     pair_collator,
     plan_updates,
-    seed_of_update,
+    seed_of_step,
 )
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-9}  # Vaswani et al. 2017, §5.3
-TRACK_EVERY = 10
 COMPILED = "_orig_mod."  # what torch.compile puts before the names of tensors
 
 
@@ -60,49 +58,35 @@ class Snapshot:
     state: RunState
 
 
-def train(
-    model: PreTrainedModel,
-    pairs_of: PairsOfEpoch,
-    arguments: LoopArguments,
-    *,
-    accelerator: Accelerator,
-    validate: Callable[[nn.Module, int], Validation],
-    save: Callable[[Snapshot], None],
-    saved: SavedState | None = None,
-) -> RunState:
-    """Train `model` in place until the first limit, or until SIGINT or SIGTERM.
+Validate = Callable[[nn.Module, int], Validation]
+Save = Callable[[Snapshot], Path]
 
-    Seeds the random numbers of the process. Every `save_every` updates, and at the end, it
-    validates and calls `save` on the main process.
 
-    Args:
-        model: A model whose `forward` honours `num_items_in_batch`; after a resume, with the
-            weights of the checkpoint.
-        pairs_of: Returns the training pairs of a pass, given its number.
-        arguments: Numbers of the run.
-        accelerator: Where it runs.
-        validate: Scores the model, given the number of the last update; called on every process.
-        save: Writes a checkpoint.
-        saved: Where the run goes on from, None for its beginning.
+class Loop:
+    """Trains a model until the first limit, or until SIGINT or SIGTERM.
 
-    Raises:
-        ArithmeticError: The loss, of training or of validation, or the norm of the gradient is no
-            longer finite, or the loss spiked.
+    Every `save_every` steps, and at the end, it validates, and saves on the main process.
     """
-    loop = _Loop(model, arguments, accelerator, saved)
-    return loop.run(pairs_of, validate, save)
-
-
-class _Loop:
-    """The state of one run."""
 
     def __init__(
         self,
         model: PreTrainedModel,
         arguments: LoopArguments,
+        *,
         accelerator: Accelerator,
-        saved: SavedState | None,
+        saved: SavedState | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
+        """Prepare a model, which is trained in place.
+
+        Args:
+            model: A model whose `forward` honours `num_items_in_batch`; after a resume, with the
+                weights of the checkpoint.
+            arguments: Numbers of the run.
+            accelerator: Where it runs.
+            saved: Where the run goes on from, None for its beginning.
+            hooks: Called after the progress line and the trackers, on every process.
+        """
         self.arguments, self.accelerator = arguments, accelerator
         self.state = RunState() if saved is None else saved.state
         make_collator = packed_collator if arguments.pack else pair_collator
@@ -119,45 +103,59 @@ class _Loop:
         self.model, self.optimizer = accelerator.prepare(model.train(), optimizer)
         if saved is not None:
             self._load_optimizer(saved.optimizer())
-        self.progress = Progress(
+        progress = Progress(
             self.schedule,
             max_steps=arguments.max_steps,
             seconds_before=self.state.seconds,
-            done_before=share_done(self.state, arguments),
+            done_before=arguments.share_done(self.state),
         )
+        self.clock = Clock(self.state.seconds)
+        self.hooks = [progress, Tracking(accelerator), *hooks]
         self.watch = LossWatch(
             spike_ratio=arguments.spike_ratio, warmup_steps=arguments.warmup_steps
         )
 
-    def run(
-        self,
-        pairs_of: PairsOfEpoch,
-        validate: Callable[[nn.Module, int], Validation],
-        save: Callable[[Snapshot], None],
-    ) -> RunState:
-        """Train to the end."""
+    def run(self, pairs_of: PairsOfEpoch, *, validate: Validate, save: Save) -> RunState:
+        """Train to the end; seeds the random numbers of the process.
+
+        Args:
+            pairs_of: Returns the training pairs of an epoch, given its number.
+            validate: Scores the model, given the number of the last step; called on every process.
+            save: Writes a checkpoint and returns its folder.
+
+        Raises:
+            ArithmeticError: The loss, of training or of validation, or the norm of the gradient is
+                no longer finite, or the loss spiked.
+        """
         state = self.state
         state.stopped_by = ""
 
         def checkpoint() -> None:
-            with self.progress.paused():
+            with self.clock.paused():
                 self._validate(validate)
                 self._save(save)
 
-        self.progress.begin()
-        state.stopped_by = limit_reached(state, self.arguments) or self._train(pairs_of, checkpoint)
+        with self.clock.paused():
+            for hook in self.hooks:
+                hook.on_begin(self._plain_model(), state)
+        state.stopped_by = self.arguments.limit_reached(state) or self._train(pairs_of, checkpoint)
         if state.stopped_by == "interrupt":
             self._save(save)  # before validation, which takes time: a second signal may follow
         if not state.validations or state.validations[-1].step != state.steps:
             checkpoint()
-        self.progress.note(f"training ended after step {state.steps}: {state.stopped_by}")
+        for hook in self.hooks:
+            hook.on_end(state)
         return state
 
     def _train(self, pairs_of: PairsOfEpoch, checkpoint: Callable[[], None]) -> str:
         """Update the weights until a limit is reached; return its name."""
         state = self.state
         updates = plan_updates(
-            pairs_of, self.arguments, self.accelerator, collate=self.collate, state=state
+            pairs_of,
+            self.arguments,
+            accelerator=self.accelerator,
+            collate=self.collate,
+            state=state,
         )
         with finish_on_signal(self._tell_of_interrupt) as interrupted:
             for update in updates:
@@ -172,7 +170,7 @@ class _Loop:
                     return "max_steps"
                 if state.steps % self.arguments.save_every == 0:
                     checkpoint()
-                    if limit := limit_reached(state, self.arguments):
+                    if limit := self.arguments.limit_reached(state):
                         return limit
         return "epochs"
 
@@ -183,30 +181,36 @@ class _Loop:
     def _update(self, update: Update, interrupted: Event) -> bool:
         """Change the weights once; return whether to stop for a signal."""
         share, step = update.share, self.state.steps + 1
-        rate = self.schedule.rate(step, done=share_done(self.state, self.arguments))
+        rate = self.schedule.rate(step, done=self.arguments.share_done(self.state))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = self._accumulate_gradients(share, step)
-        seconds = self.progress.seconds / self.accelerator.num_processes
+        seconds = self.clock.seconds / self.accelerator.num_processes
         loss, is_interrupted, self.state.seconds = self._sum_over_processes(
             losses.sum().item(), interrupted.is_set(), seconds
         )
         if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(
-                f"{fault}, highest in {name_worst_pairs(losses, update, self.accelerator)}; look "
-                "at these pairs, or go on from the last checkpoint with --resume and a lower "
+                f"{fault}, highest in "
+                f"{name_worst_pairs(losses, update, accelerator=self.accelerator)}; look at these "
+                "pairs, or go on from the last checkpoint with --resume and a lower "
                 "learning_rate"
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.state.steps = step
         self.state.tokens += share.tokens
-        done = share_done(self.state, self.arguments)
-        self.progress.update(
-            step, loss=loss, rate=rate, tokens=share.tokens, waste=share.waste, done=done
+        figures = Step(
+            number=step,
+            loss=loss,
+            learning_rate=rate,
+            tokens=share.tokens,
+            padding=share.waste,
+            done=self.arguments.share_done(self.state),
+            seconds=self.state.seconds,
         )
-        if step % TRACK_EVERY == 0:
-            self._track(training_loss=loss, learning_rate=rate, padding_waste=share.waste)
+        for hook in self.hooks:
+            hook.on_step(figures)
         return bool(is_interrupted)
 
     def _clip_gradients(self, loss: float, step: int) -> str | None:
@@ -215,7 +219,7 @@ class _Loop:
         norm = accelerator.clip_grad_norm_(
             self.model.parameters(), self.arguments.clip_norm or torch.inf
         )
-        # The scaler of fp16 skips such an update by itself; DeepSpeed may know no norm.
+        # The scaler of fp16 skips such a step by itself; DeepSpeed may know no norm.
         if accelerator.scaler is not None or norm is None or math.isfinite(norm):
             return None
         return f"the loss is {loss:.4g} and the norm of its gradient {float(norm)} at step {step}"
@@ -223,7 +227,8 @@ class _Loop:
     def _accumulate_gradients(self, share: Share, step: int) -> Tensor:
         """Add up this process's gradients; return its parts' shares of the loss per token."""
         accelerator = self.accelerator
-        torch.manual_seed(seed_of_update(self.arguments.seed, step, accelerator.process_index))
+        process = accelerator.process_index
+        torch.manual_seed(seed_of_step(self.arguments.seed, step=step, process=process))
         losses = []
         for number, tensors in enumerate(share.tensors, start=1):
             is_last = number == len(share.tensors)
@@ -247,7 +252,7 @@ class _Loop:
             torch.tensor(values, device=self.accelerator.device)
         ).tolist()
 
-    def _validate(self, validate: Callable[[nn.Module, int], Validation]) -> None:
+    def _validate(self, validate: Validate) -> None:
         """Score the model, and note it.
 
         Raises:
@@ -258,11 +263,10 @@ class _Loop:
         if not math.isfinite(validation.loss):
             raise self._not_saved(f"the validation loss is {validation.loss}")
         self.state.validations.append(validation)
-        self.progress.note(str(validation))
-        bleu = {} if validation.bleu is None else {"validation_bleu": validation.bleu}
-        self._track(validation_loss=validation.loss, **bleu)
+        for hook in self.hooks:
+            hook.on_validation(validation)
 
-    def _save(self, save: Callable[[Snapshot], None]) -> None:
+    def _save(self, save: Save) -> None:
         """Hand what a checkpoint needs to the main process, while the others wait.
 
         Raises:
@@ -275,15 +279,21 @@ class _Loop:
         }
         if not all(tensor.isfinite().all() for tensor in weights.values()):
             raise self._not_saved("weights are not finite")
-        model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+        folders: list[Path | None] = [None]
         if self.accelerator.is_main_process:
             scaler = self.accelerator.scaler
             optimizer = {
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": None if scaler is None else scaler.state_dict(),
             }
-            save(Snapshot(model, weights, optimizer, self.state))
-        self.accelerator.wait_for_everyone()
+            folders = [save(Snapshot(self._plain_model(), weights, optimizer, self.state))]
+        broadcast_object_list(folders)
+        for hook in self.hooks:
+            hook.on_checkpoint(folders[0])
+
+    def _plain_model(self) -> PreTrainedModel:
+        """Return the model without what Accelerate put around it."""
+        return self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
 
     def _not_saved(self, fault: str) -> ArithmeticError:
         return ArithmeticError(
@@ -296,10 +306,3 @@ class _Loop:
         self.optimizer.load_state_dict(content["optimizer"])
         if self.accelerator.scaler is not None and content["scaler"] is not None:
             self.accelerator.scaler.load_state_dict(content["scaler"])
-
-    def _track(self, **figures: float) -> None:
-        """Send figures to the trackers, if there are any."""
-        for kind in ("training", "validation"):
-            if f"{kind}_loss" in figures:
-                figures[f"{kind}_perplexity"] = perplexity(figures[f"{kind}_loss"])
-        self.accelerator.log(figures, step=self.state.steps)

@@ -8,6 +8,7 @@ from typing import Literal
 from hf_vanilla_transformer.presets import FINE_TUNING, Preset
 from hf_vanilla_transformer.training.options import option, spelt
 from hf_vanilla_transformer.training.schedule import Shape
+from hf_vanilla_transformer.training.state import RunState
 
 MOST_PARTS = 1024
 
@@ -45,25 +46,27 @@ class LoopArguments:
 
     batch_tokens: int = option(
         4096,
-        "Budget of an update, all processes together: at most this many source and this many "
+        "Budget of a step, all processes together: at most this many source and this many "
         "target tokens, padding included. Left out: the preset's number.",
     )
     accumulate: int = option(
-        1, "Parts in which each process takes its share of an update; more parts, less memory."
+        1, "Parts in which each process takes its share of a step; more parts, less memory."
     )
     max_steps: int | None = option(
-        None, "Stop after this many updates. With no end given, the preset sets one."
+        None, "Stop after this many steps. With no end given, the preset sets one."
     )
-    epochs: int | None = option(None, "Stop after this many passes over the training pairs.")
+    epochs: int | None = option(
+        None, "Stop after this many epochs, each once over the training pairs."
+    )
     max_minutes: float | None = option(
-        None, "Stop after this many minutes of updates; validation comes on top."
+        None, "Stop after this many minutes of training; validation comes on top."
     )
     patience: int | None = option(
         None, "Stop after this many validations in a row without a new best. Left out: never."
     )
     warmup_steps: int = option(
         4000,
-        "Updates during which the learning rate rises. Left out: the preset's number. Fewer let "
+        "Steps during which the learning rate rises. Left out: the preset's number. Fewer let "
         "the paper's rate rise higher: set --learning-rate too.",
     )
     warmup_share: float = option(
@@ -79,13 +82,13 @@ class LoopArguments:
     schedule: Shape = option(
         "inverse-sqrt",
         "How the learning rate falls after the warm-up: with the inverse square root of the "
-        "update, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
+        "step, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
         "the preset has it.",
     )
     clip_norm: float = option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
     spike_ratio: float | None = option(
         None,
-        "Stop if the loss is over so many times the mean of the 100 updates before it, after the "
+        "Stop if the loss is over so many times the mean of the 100 steps before it, after the "
         "warm-up. Left out: only if it is no finite number.",
     )
     precision: Literal["fp32", "bf16", "fp16"] | None = option(
@@ -98,7 +101,7 @@ class LoopArguments:
         False, "Compute activations again in the backward pass: less memory, more time."
     )
     pack: bool = option(False, "Put several pairs in a row of a batch, apart from each other.")
-    save_every: int = option(1000, "Validate and save a checkpoint every so many updates.")
+    save_every: int = option(1000, "Validate and save a checkpoint every so many steps.")
     keep_checkpoints: int = option(
         5,
         "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
@@ -133,6 +136,25 @@ class LoopArguments:
     def judged_by(self) -> str:
         """Return "loss" or "bleu"; of few pairs BLEU learns on when the loss no longer falls."""
         return self.best_by or ("bleu" if self.valid_beams else "loss")
+
+    def share_done(self, state: RunState) -> float:
+        """Return how much of a run is over, from 0 to 1, by the nearest of its limits."""
+        shares = (
+            state.steps / (self.max_steps or math.inf),
+            state.passes / (self.epochs or math.inf),
+            state.seconds / (60 * (self.max_minutes or math.inf)),
+        )
+        return min(1.0, max(shares))
+
+    def limit_reached(self, state: RunState) -> str | None:
+        """Return the name of a limit that a run has come to, if it has."""
+        limits = {
+            "max_steps": state.steps >= (self.max_steps or math.inf),
+            "epochs": state.epoch >= (self.epochs or math.inf),
+            "max_minutes": state.seconds >= 60 * (self.max_minutes or math.inf),
+            "patience": state.validations_since_best(self.judged_by) >= (self.patience or math.inf),
+        }
+        return next((name for name, is_reached in limits.items() if is_reached), None)
 
     @classmethod
     def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":

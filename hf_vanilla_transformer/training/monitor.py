@@ -15,10 +15,10 @@ SHOWN_PAIRS = 5
 
 
 class LossWatch:
-    """Judge the loss of every update.
+    """Judge the loss of every step.
 
     A loss that is no number, or infinite, is a fault. With a `spike_ratio`, so is a loss more than
-    that many times the mean of the last 100 updates, once there are as many after the warm-up.
+    that many times the mean of the last 100 steps, once there are as many after the warm-up.
     """
 
     def __init__(self, *, spike_ratio: float | None, warmup_steps: int) -> None:
@@ -26,7 +26,7 @@ class LossWatch:
         self.recent: deque[float] = deque(maxlen=SPIKE_WINDOW)
 
     def fault(self, loss: float, step: int) -> str | None:
-        """Return what is wrong with the loss of an update, if anything is."""
+        """Return what is wrong with the loss of a step, if anything is."""
         if not math.isfinite(loss):
             return f"the loss is {loss} at step {step}"
         if self.spike_ratio and len(self.recent) == SPIKE_WINDOW:
@@ -34,21 +34,21 @@ class LossWatch:
             if loss > self.spike_ratio * mean:
                 return (
                     f"the loss is {loss:.4g} at step {step}, more than {self.spike_ratio:g} times "
-                    f"the {mean:.4g} of the {SPIKE_WINDOW} updates before it"
+                    f"the {mean:.4g} of the {SPIKE_WINDOW} steps before it"
                 )
         if step > self.warmup_steps:
             self.recent.append(loss)
         return None
 
 
-def name_worst_pairs(losses: Tensor, update: Update, accelerator: Accelerator) -> str:
+def name_worst_pairs(losses: Tensor, update: Update, *, accelerator: Accelerator) -> str:
     """Return where the pairs of the part with the highest loss per token, or none, were read.
 
     Every process must call it.
 
     Args:
         losses: Summed loss of each of this process's parts.
-        update: The update.
+        update: The step.
         accelerator: It knows the other processes.
     """
     tokens = [update.pairs.lengths[part][:, 1].sum() for part in update.share.parts]

@@ -3,12 +3,16 @@
 from dataclasses import field
 from typing import TypeVar
 
-T = TypeVar("T")
+Default = TypeVar("Default")
 
 
 def option(
-    default: T, help_text: str, metavar: str | None = None, *, aliases: tuple[str, ...] = ()
-) -> T:
+    default: Default,
+    help_text: str,
+    *,
+    metavar: str | None = None,
+    aliases: tuple[str, ...] = (),
+) -> Default:
     """Declare a field with what the command line's help shows."""
     metadata = {"help": help_text, "metavar": metavar, "aliases": list(aliases)}
     return field(default=default, metadata=metadata)

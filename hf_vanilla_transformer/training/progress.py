@@ -1,7 +1,6 @@
 """Show how training goes: a line that changes on a terminal, now and then a log line elsewhere."""
 
 import logging
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -9,13 +8,40 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from accelerate import PartialState
+from transformers import PreTrainedModel
 
+from hf_vanilla_transformer.training.hooks import Hook, Step
 from hf_vanilla_transformer.training.schedule import Schedule
+from hf_vanilla_transformer.training.state import RunState, Validation, exp_loss
 
 logger = logging.getLogger(__name__)
 
 TERMINAL_SECONDS = 0.2
 LOG_SECONDS = 15.0
+
+
+class Clock:
+    """Seconds of training, without pauses for validation and saving.
+
+    Attributes:
+        before: Seconds that the run took before it was resumed.
+    """
+
+    def __init__(self, before: float = 0.0) -> None:
+        self.before = before
+        self.began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that steps have taken, those before the run was resumed included."""
+        return self.before + time.monotonic() - self.began
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of the block."""
+        began = time.monotonic()
+        yield
+        self.began += time.monotonic() - began
 
 
 @dataclass
@@ -24,15 +50,15 @@ class Window:
 
     began: float
     loss: float = 0.0
-    waste: float = 0.0
-    updates: int = 0
+    padding: float = 0.0
+    steps: int = 0
     tokens: int = 0
 
 
-class Progress:
+class Progress(Hook):
     """Report step, loss, perplexity, learning rate, tokens/s, padding and remaining time.
 
-    Loss is the training loss per target token, averaged over the updates since the last line,
+    Loss is the training loss per target token, averaged over the steps since the last line,
     with label smoothing and dropout, so a validation loss is not comparable with it; perplexity is
     e to it. Tokens are source plus target, without padding, of all processes.
     """
@@ -49,7 +75,7 @@ class Progress:
 
         Args:
             schedule: How the learning rate goes.
-            max_steps: Update at which training ends, None if unknown.
+            max_steps: Step at which training ends, None if unknown.
             seconds_before: Seconds that the run took before it was resumed.
             done_before: How much of it was over then, from 0 to 1.
         """
@@ -57,84 +83,66 @@ class Progress:
         self.schedule, self.max_steps = schedule, max_steps
         self.is_end_known = False
         self.is_terminal = sys.stderr.isatty() and PartialState().is_main_process
-        self.began = time.monotonic()
-        self.window = Window(self.began)
+        self.window = Window(seconds_before)
 
-    @property
-    def seconds(self) -> float:
-        """Seconds that updates have taken, those before the run was resumed included."""
-        return self.seconds_before + time.monotonic() - self.began
-
-    def begin(self) -> None:
+    def on_begin(self, _model: PreTrainedModel, _state: RunState) -> None:
         """Say how the learning rate will go."""
-        self.note(str(self.schedule))
+        self._note(str(self.schedule))
         if self.max_steps is not None:
             self._warn_of_end(self.max_steps)
 
     def _warn_of_end(self, steps: float) -> None:
         """Say it once if a run of so many steps ends too early."""
         if not self.is_end_known and (shortfall := self.schedule.shortfall(steps)):
-            self.note(shortfall)
+            self._note(shortfall)
         self.is_end_known = True
 
-    def update(
-        self, step: int, *, loss: float, rate: float, tokens: int, waste: float, done: float
-    ) -> None:
-        """Count one update, and show a line if it is time.
-
-        Args:
-            step: Number of the update, from 1.
-            loss: Its loss per target token.
-            rate: Its learning rate.
-            tokens: Its source and target tokens.
-            waste: Share of padding in its batches.
-            done: How much of the run is over, from 0 to 1.
-        """
+    def on_step(self, step: Step) -> None:
+        """Count one step, and show a line if it is time."""
         window = self.window
-        window.loss += loss
-        window.waste += waste
-        window.updates += 1
-        window.tokens += tokens
-        elapsed = time.monotonic() - window.began
+        window.loss += step.loss
+        window.padding += step.padding
+        window.steps += 1
+        window.tokens += step.tokens
         due = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
-        if elapsed >= due or step == self.max_steps:
-            if done:
-                self._warn_of_end(step / done)
-            self._show(self._line(step, rate, elapsed, done))
-            self.window = Window(time.monotonic())
+        if step.seconds - window.began >= due or step.number == self.max_steps:
+            if step.done:
+                self._warn_of_end(step.number / step.done)
+            self._show(self._line(step))
+            self.window = Window(step.seconds)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time of the block out of everything."""
-        began = time.monotonic()
-        yield
-        pause = time.monotonic() - began
-        self.began += pause
-        self.window.began += pause
+    def on_validation(self, validation: Validation) -> None:
+        """Log the scores."""
+        self._note(str(validation))
 
-    def note(self, text: str) -> None:
+    def on_end(self, state: RunState) -> None:
+        """Log what ended the run."""
+        self._note(f"training ended after step {state.steps}: {state.stopped_by}")
+
+    def _note(self, text: str) -> None:
         """Log one event on a line of its own."""
         if self.is_terminal:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         logger.info(text)
 
-    def _line(self, step: int, rate: float, elapsed: float, done: float) -> str:
+    def _line(self, step: Step) -> str:
         """Return the figures of the current window as text."""
-        loss, waste = (x / self.window.updates for x in (self.window.loss, self.window.waste))
+        window, elapsed = self.window, step.seconds - self.window.began
+        loss, padding = window.loss / window.steps, window.padding / window.steps
         total = "" if self.max_steps is None else f"/{self.max_steps}"
         return (
-            f"step {step}{total}  training loss {loss:.3f}  perplexity {perplexity(loss):.4g}  "
-            f"rate {rate:.2e}  {self.window.tokens / max(elapsed, 1e-9):,.0f} tokens/s  "
-            f"padding {waste:.0%}  {_clock(self._remaining(done))} left"
+            f"step {step.number}{total}  training loss {loss:.3f}  perplexity {exp_loss(loss):.4g}"
+            f"  rate {step.learning_rate:.2e}  {window.tokens / max(elapsed, 1e-9):,.0f} tokens/s"
+            f"  padding {padding:.0%}  {_clock(self._remaining(step))} left"
         )
 
-    def _remaining(self, done: float) -> float | None:
+    def _remaining(self, step: Step) -> float | None:
         """Estimate the seconds until the run is over, None before anything is done."""
-        if done <= self.done_before:
+        if step.done <= self.done_before:
             return None
-        seconds = self.seconds - self.seconds_before
-        return seconds * (1 - done) / (done - self.done_before)
+        seconds = step.seconds - self.seconds_before
+        return seconds * (1 - step.done) / (step.done - self.done_before)
 
     def _show(self, line: str) -> None:
         """Overwrite the terminal's line, or log."""
@@ -143,11 +151,6 @@ class Progress:
             sys.stderr.flush()
         else:
             logger.info(line)
-
-
-def perplexity(loss: float) -> float:
-    """Return e to a loss."""
-    return math.exp(min(loss, 700.0))
 
 
 def _clock(seconds: float | None) -> str:

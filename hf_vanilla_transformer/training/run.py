@@ -1,12 +1,10 @@
 """A whole training run: corpus, tokenizer, model, loop, averaged weights and a report."""
 
 import logging
-from dataclasses import asdict
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from accelerate import Accelerator
-from transformers import PreTrainedModel
 
 from hf_vanilla_transformer.evaluation.report import describe_environment
 from hf_vanilla_transformer.languages import language_metadata
@@ -21,11 +19,12 @@ from hf_vanilla_transformer.training.corpora import (
 )
 from hf_vanilla_transformer.training.cpu import fast_cpu_products, training_threads
 from hf_vanilla_transformer.training.fit import Training, train_and_average
+from hf_vanilla_transformer.training.hooks import Hook
 from hf_vanilla_transformer.training.loop_arguments import LIMITS, LoopArguments
 from hf_vanilla_transformer.training.options import spelt
 from hf_vanilla_transformer.training.run_folder import (
     OPTIONS,
-    REPORT,
+    REPORT_FILE,
     alone_in_output,
     claim_output,
     compare_facts,
@@ -33,23 +32,31 @@ from hf_vanilla_transformer.training.run_folder import (
     finished_report,
 )
 from hf_vanilla_transformer.training.setup import (
-    DEFAULT_PRESET,
+    TOKENIZER_FOLDER,
+    RunPlan,
     configured_accelerator,
     prepare_model,
     prepare_tokenizer,
-    preset_of,
-    tracked_options,
+    resolve,
 )
-from hf_vanilla_transformer.training.state import limit_reached
+from hf_vanilla_transformer.training.tracking import tracked_options
 
 logger = logging.getLogger(__name__)
 
 
-def run_training(run: RunArguments, data: DataArguments, loop: LoopArguments) -> dict[str, object]:
+def run_training(
+    run: RunArguments, data: DataArguments, loop: LoopArguments, *, hooks: Sequence[Hook] = ()
+) -> dict[str, object]:
     """Train a model on parallel text, or go on with a run that was cut short.
 
     Writes `config.yaml`, `tokenizer/`, `checkpoints/`, `model/` and `report.json` into the output
     folder.
+
+    Args:
+        run: Where the run reads and writes, and which model it trains.
+        data: Which training pairs are used, and how.
+        loop: Numbers of the training loop.
+        hooks: Called by the loop, in this order, on every process.
 
     Returns:
         The content of the report.
@@ -60,19 +67,19 @@ def run_training(run: RunArguments, data: DataArguments, loop: LoopArguments) ->
         FileNotFoundError: A file of pairs is missing.
         ArithmeticError: Training cannot go on with the loss that it met.
     """
-    preset_of(run)  # refuses an unknown one before anything is read
-    accelerator = _start(run, loop)
-    with alone_in_output(run, accelerator):
-        return _run_alone(run, data, loop, accelerator)
+    plan = resolve(run, data, loop)
+    accelerator = _start(plan)
+    with alone_in_output(plan.output, accelerator, resume=plan.resume):
+        return _run_alone(plan, accelerator, hooks=hooks)
 
 
 def _run_alone(
-    run: RunArguments, data: DataArguments, loop: LoopArguments, accelerator: Accelerator
+    plan: RunPlan, accelerator: Accelerator, *, hooks: Sequence[Hook]
 ) -> dict[str, object]:
     """Do what `run_training` does."""
-    output = Path(run.output)
-    saved = claim_output(run, accelerator)
-    limit = saved and limit_reached(saved.state, loop)
+    output = plan.output
+    saved = claim_output(output, accelerator, resume=plan.resume)
+    limit = saved and plan.loop.limit_reached(saved.state)
     if limit and (report := finished_report(output, saved.state)):
         logger.info(
             "nothing to do: the run in %s ended after step %d (%s); a higher limit lets it go on",
@@ -80,62 +87,52 @@ def _run_alone(
         )  # fmt: skip
         accelerator.end_training()
         return report
-    options = _resolved(run, data, loop)
     with fast_cpu_products():
-        training = _prepare(run, data, options, saved, accelerator)
+        training = _prepare(plan, accelerator, saved=saved, hooks=hooks)
         if saved is not None:
             compare_facts(saved, training.facts)
             if accelerator.is_main_process:
-                write_option_file(output / OPTIONS, options)
-        accelerator.init_trackers("hf_vanilla_transformer", tracked_options(options))
-        report = _train_and_report(training, loop, accelerator)
+                write_option_file(output / OPTIONS, plan.options)
+        accelerator.init_trackers("hf_vanilla_transformer", tracked_options(plan.options))
+        report = {"arguments": plan.options} | _train_and_report(training)
     if accelerator.is_main_process:
-        write_json(output / REPORT, {"arguments": options} | report)
-    _tell_of_end(report["training"], loop, output)
+        write_json(output / REPORT_FILE, report)
+    _tell_of_end(plan, steps=report["training"]["steps"])
     accelerator.end_training()
-    return {"arguments": options} | report
+    return report
 
 
-def _start(run: RunArguments, loop: LoopArguments) -> Accelerator:
+def _start(plan: RunPlan) -> Accelerator:
     """Return where the run computes; only its main process goes on logging."""
-    accelerator = configured_accelerator(run, loop)
+    accelerator = configured_accelerator(plan)
     if not accelerator.is_main_process:  # accelerate's own logger would prefix every line
         logging.getLogger("hf_vanilla_transformer").setLevel(logging.ERROR)
-    if run.track is None and not accelerator.log_with:
+    if plan.options["track"] is None and not accelerator.log_with:
         logger.info("figures go to no tracker: install tensorboard, or choose one with track")
     return accelerator
 
 
-def _resolved(run: RunArguments, data: DataArguments, loop: LoopArguments) -> dict[str, object]:
-    """Return all options by the names of the command line."""
-    options = asdict(run) | asdict(data) | asdict(loop)
-    options["preset"] = options["preset"] or (None if run.from_model else DEFAULT_PRESET)
-    options["from"] = options.pop("from_model")
-    options["architecture"] = run.architecture and sorted(run.architecture)
-    return {name: options[name] for name in options if name not in ("resume", "dry_run")}
-
-
 def _prepare(
-    run: RunArguments,
-    data: DataArguments,
-    options: dict[str, object],
-    saved: SavedState | None,
-    accelerator: Accelerator,
+    plan: RunPlan, accelerator: Accelerator, *, saved: SavedState | None, hooks: Sequence[Hook]
 ) -> Training:
     """Bring the tokenizer, the model and the corpora."""
-    corpora = open_training_corpora(run, data)
-    texts = partial(training_texts, run, corpora[0])
+    corpora = open_training_corpora(plan.corpora)
     checkpoint = None if saved is None else saved.folder
-    begin = partial(write_option_file, Path(run.output, OPTIONS), options)
-    tokenizer = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
-    model = prepare_model(run, tokenizer, seed=options["seed"], checkpoint=checkpoint)
+    tokenizer = prepare_tokenizer(
+        plan.model,
+        plan.output / TOKENIZER_FOLDER,
+        texts=partial(training_texts, corpora[0], names=plan.corpora.train),
+        accelerator=accelerator,
+        checkpoint=checkpoint,
+        begin=partial(write_option_file, plan.output / OPTIONS, plan.options),
+    )
+    model = prepare_model(plan.model, tokenizer, seed=plan.loop.seed, checkpoint=checkpoint)
     pairs, valid = prepare_training(
+        plan.corpora,
         corpora,
-        tokenizer,
-        run,
-        data,
+        tokenizer=tokenizer,
+        output=plan.output,
         limit=model.config.max_position_embeddings,
-        seed=options["seed"],
     )
     logger.info(
         "%s training and %s validation pairs, tokenizer of %d entries",
@@ -148,34 +145,36 @@ def _prepare(
         pairs=len(pairs.pairs),
         discard_before=pairs.discard_before,
         valid=valid,
-        output=Path(run.output),
+        output=plan.output,
+        loop=plan.loop,
+        accelerator=accelerator,
         facts={
-            "options": options,
+            "options": plan.options,
             "corpus": describe_corpus(pairs.pairs),
             "left_out": pairs.pairs.counts,
         },
         saved=saved,
+        hooks=hooks,
     )
 
 
-def _train_and_report(
-    training: Training, loop: LoopArguments, accelerator: Accelerator
-) -> dict[str, object]:
+def _train_and_report(training: Training) -> dict[str, object]:
     """Train with the number of threads that suits, and return figures and environment."""
-    _tell_of_beginning(training.model, loop)
+    _tell_of_beginning(training)
     saved = training.saved
     pairs = training.pairs_of(saved.state.epoch if saved else 0)
     threads = saved and saved.facts["threads"]
-    with training_threads(training.model, pairs, accelerator, threads=threads):
+    with training_threads(training.model, pairs, accelerator=training.accelerator, threads=threads):
         return {
             "left_out": training.facts["left_out"],
-            "training": train_and_average(training, loop, accelerator),
+            "training": train_and_average(training),
             "environment": describe_environment(),
         }
 
 
-def _tell_of_beginning(model: PreTrainedModel, loop: LoopArguments) -> None:
+def _tell_of_beginning(training: Training) -> None:
     """Say what is trained, by how much at a time, and when that ends."""
+    model, loop = training.model, training.loop
     config = model.config
     codes = config.source_language, config.target_language
     if None in codes:
@@ -194,15 +193,15 @@ def _tell_of_beginning(model: PreTrainedModel, loop: LoopArguments) -> None:
     )  # fmt: skip
     limits = {spelt(name): getattr(loop, name) for name in LIMITS}
     logger.info(
-        "updates of up to %s tokens a side; the end: %s",
+        "steps of up to %s tokens a side; the end: %s",
         f"{loop.batch_tokens:,}",
         " or ".join(f"{name} {value}" for name, value in limits.items() if value is not None),
     )
 
 
-def _tell_of_end(trained: dict[str, object], loop: LoopArguments, output: Path) -> None:
+def _tell_of_end(plan: RunPlan, *, steps: int) -> None:
     """Say where the model is, and what looks wrong."""
-    steps = trained["steps"]
+    loop, output = plan.loop, plan.output
     if loop.warmup_share == 1 and steps < loop.warmup_steps:
         peak = "" if loop.learning_rate else " and set --learning-rate, whose peak would rise"
         logger.warning(

@@ -14,7 +14,6 @@ from accelerate.utils import DistributedType, broadcast_object_list
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.storage.files import LOCK, only_run_in
-from hf_vanilla_transformer.training.arguments import RunArguments
 from hf_vanilla_transformer.training.checkpoints import (
     MALFORMED,
     SavedState,
@@ -25,20 +24,20 @@ from hf_vanilla_transformer.training.checkpoints import (
 )
 from hf_vanilla_transformer.training.config_file import is_written_option_file
 from hf_vanilla_transformer.training.corpora import PASSES
-from hf_vanilla_transformer.training.fit import CHECKPOINTS, MODEL
-from hf_vanilla_transformer.training.setup import LOGS, TOKENIZER
+from hf_vanilla_transformer.training.fit import CHECKPOINTS, MODEL_FOLDER
+from hf_vanilla_transformer.training.setup import LOGS, TOKENIZER_FOLDER
 from hf_vanilla_transformer.training.state import RunState
 
 logger = logging.getLogger(__name__)
 
-REPORT, OPTIONS = "report.json", "config.yaml"
+REPORT_FILE, OPTIONS = "report.json", "config.yaml"
 # A run that ended before its first checkpoint leaves these, which the next one replaces. Its
 # options are written first: by them its folder is known.
 WRITTEN_FIRST = {LOCK, f".{OPTIONS}.new"}
 WRITTEN_BEFORE_TRAINING = {
     *WRITTEN_FIRST,
     *(OPTIONS, LOGS, PASSES),
-    *(TOKENIZER, f".{TOKENIZER}.new", f".{TOKENIZER}.old"),
+    *(TOKENIZER_FOLDER, f".{TOKENIZER_FOLDER}.new", f".{TOKENIZER_FOLDER}.old"),
 }
 MODEL_OPTIONS = (
     "preset",
@@ -54,7 +53,7 @@ SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 
 @contextmanager
-def alone_in_output(run: RunArguments, accelerator: Accelerator) -> Iterator[None]:
+def alone_in_output(output: Path, accelerator: Accelerator, *, resume: bool) -> Iterator[None]:
     """Keep other runs out of the output folder; the system forgets the lock of a killed run.
 
     Raises:
@@ -63,8 +62,7 @@ def alone_in_output(run: RunArguments, accelerator: Accelerator) -> Iterator[Non
     if not accelerator.is_main_process:
         yield
         return
-    output = Path(run.output)
-    _refuse_other_content(output, run)
+    _refuse_other_content(output, resume=resume)
     try:
         with only_run_in(output):
             yield
@@ -73,7 +71,7 @@ def alone_in_output(run: RunArguments, accelerator: Accelerator) -> Iterator[Non
             output.rmdir()
 
 
-def _refuse_other_content(output: Path, run: RunArguments) -> None:
+def _refuse_other_content(output: Path, *, resume: bool) -> None:
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file; name a new folder with --output")
     names = {path.name for path in output.iterdir()} if output.is_dir() else set()
@@ -82,37 +80,36 @@ def _refuse_other_content(output: Path, run: RunArguments) -> None:
         names.discard(CHECKPOINTS)
     if names <= (WRITTEN_BEFORE_TRAINING if is_begun else WRITTEN_FIRST):
         return
-    if not run.resume:
+    if not resume:
         raise ValueError(
             f"output folder {output} is not empty; name a new one, or go on with the run in it by "
             "--resume"
         )
-    if not names & {CHECKPOINTS, MODEL}:
+    if not names & {CHECKPOINTS, MODEL_FOLDER}:
         raise ValueError(f"{output} holds files, but no run to go on with; name another --output")
 
 
-def claim_output(run: RunArguments, accelerator: Accelerator) -> SavedState | None:
+def claim_output(output: Path, accelerator: Accelerator, *, resume: bool) -> SavedState | None:
     """Return the checkpoint that a run goes on from, the same on every process; None for a new run.
 
     Raises:
         ValueError: The run cannot be resumed.
     """
-    if run.resume and accelerator.distributed_type in SHARDED:
+    if resume and accelerator.distributed_type in SHARDED:
         raise ValueError(
             f"resume: a run under {accelerator.distributed_type.value} cannot go on, as no process "
             "has the whole optimiser to save; start anew with --from and its last checkpoint"
         )
-    found = [_claim(run) if accelerator.is_main_process else None]
+    found = [_claim(output, resume=resume) if accelerator.is_main_process else None]
     broadcast_object_list(found)
     return found[0]
 
 
-def _claim(run: RunArguments) -> SavedState | None:
-    output = Path(run.output)
+def _claim(output: Path, *, resume: bool) -> SavedState | None:
     saved = _last_checkpoint(output / CHECKPOINTS)
-    if saved is None and (output / MODEL).exists():
+    if saved is None and (output / MODEL_FOLDER).exists():
         raise ValueError(f"{output} holds a model but no checkpoint to go on from")
-    if saved is None and run.resume and (output / OPTIONS).exists():
+    if saved is None and resume and (output / OPTIONS).exists():
         logger.warning("%s holds no checkpoint to resume from: the run starts anew", output)
     if saved is None:
         shutil.rmtree(output / PASSES, ignore_errors=True)
@@ -142,11 +139,11 @@ def _last_checkpoint(root: Path) -> SavedState | None:
 def finished_report(output: Path, state: RunState) -> dict[str, object] | None:
     """Return the report of a run if it was written at `state`, the run's last one."""
     try:
-        report = json.loads((output / REPORT).read_text("utf-8"))
+        report = json.loads((output / REPORT_FILE).read_text("utf-8"))
         is_of_this_state = report["training"]["steps"] == state.steps
     except MALFORMED:
         return None
-    return report if is_of_this_state and (output / MODEL).is_dir() else None
+    return report if is_of_this_state and (output / MODEL_FOLDER).is_dir() else None
 
 
 def describe_corpus(pairs: EncodedPairs) -> dict[str, object]:
@@ -159,7 +156,7 @@ def describe_corpus(pairs: EncodedPairs) -> dict[str, object]:
 def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) -> None:
     """Warn of everything that differs from when the checkpoint was written.
 
-    Where that changes the order of the pairs, the pass that was cut short begins anew, on every
+    Where that changes the order of the pairs, the epoch that was cut short begins anew, on every
     process: all must call it.
 
     Raises:
@@ -181,5 +178,5 @@ def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) 
         logger.warning("resume: the training pairs have changed (%s before, %s now)", *counts)
     is_other_order = any(before.get(name) != now[name] for name in ORDER_OPTIONS)
     if saved.state.batch and (is_other_corpus or is_other_order):
-        logger.warning("resume: pass %d over the pairs begins anew", saved.state.epoch + 1)
+        logger.warning("resume: epoch %d begins anew", saved.state.epoch + 1)
         saved.state.batch = 0

@@ -23,7 +23,7 @@ class Schedule:
     warmup_share: float = 1.0
 
     def rate(self, step: int, *, done: float) -> float:
-        """Return the rate of an update.
+        """Return the learning rate of a step.
 
         Args:
             step: Its number, counted from 1.

@@ -1,16 +1,17 @@
-"""What a run starts from: where it computes, its tokenizer and its model."""
+"""Resolve the options of a run, and prepare what it starts from: tokenizer and model."""
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import get_available_trackers
-from accelerate.utils import LoggerType, ProjectConfiguration, TorchDynamoPlugin, set_seed
+from accelerate.utils import ProjectConfiguration, TorchDynamoPlugin, set_seed
 from transformers import PreTrainedTokenizerBase
 
+from hf_vanilla_transformer.data.cleaning import Cleaning
+from hf_vanilla_transformer.data.epochs import PassOptions
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig
 from hf_vanilla_transformer.model.generation import PAPER_DECODING
 from hf_vanilla_transformer.model.modeling_vanilla_transformer import (
@@ -30,46 +31,147 @@ from hf_vanilla_transformer.tokenization.bpe import (
     train_tokenizer,
     vocabulary_fields,
 )
-from hf_vanilla_transformer.training.arguments import RunArguments, read_architecture
+from hf_vanilla_transformer.training.arguments import (
+    DataArguments,
+    RunArguments,
+    read_architecture,
+)
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+from hf_vanilla_transformer.training.tracking import choose_trackers
 
 DEFAULT_PRESET = "base"
-TOKENIZER, LOGS = "tokenizer", "logs"
+TOKENIZER_FOLDER, LOGS = "tokenizer", "logs"
 MIXED_PRECISION = {None: None, "fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 Texts = Callable[[], list[str]]
 
 
-def start_accelerator() -> Accelerator:
-    """Return the accelerator of this machine; without a GPU it is told so, to join processes."""
-    return Accelerator(cpu=not torch.accelerator.is_available())
+@dataclass(frozen=True, kw_only=True)
+class CorpusPlan:
+    """Which pairs a run reads, and how.
+
+    Attributes:
+        train: Names of the training corpora.
+        valid: Names of the validation corpora.
+        languages: Codes of the source and the target language, None where they are unknown.
+        cleaning: Rules for training pairs, apart from what the model takes.
+        epochs: How an epoch is made of the training corpora.
+    """
+
+    train: list[str]
+    valid: list[str]
+    languages: dict[str, str | None]
+    cleaning: Cleaning
+    epochs: PassOptions
 
 
-def configured_accelerator(run: RunArguments, loop: LoopArguments) -> Accelerator:
-    """Return the accelerator that the options ask for.
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """Where tokenizer and model of a new run come from.
+
+    Attributes:
+        start: Model to fine-tune with its tokenizer; None builds a new one.
+        preset: Numbers of a new model, with the fields that were given; None with `start`.
+        tokenizer: Tokenizer of a new model; None trains one.
+        vocab_size: Entries of a vocabulary that is trained; None leaves it to the preset.
+        separate_vocabularies: Whether each side gets one.
+        isolate_han: Whether it makes every Chinese character a token.
+        fields: Fields of the model's configuration that options set.
+        generation: Generation settings that options set.
+    """
+
+    start: str | None
+    preset: Preset | None
+    tokenizer: str | None
+    vocab_size: int | None
+    separate_vocabularies: bool
+    isolate_han: bool
+    fields: dict[str, object]
+    generation: dict[str, object]
+
+    def max_length(self) -> int:
+        """Return how many tokens a side may have; a model to fine-tune is looked up for it."""
+        config = load_config(find_model(self.start)) if self.start else self.preset.config()
+        return config.max_position_embeddings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What a run does, resolved from its options.
+
+    Attributes:
+        output: Folder of the run.
+        resume: Whether it may go on with a run in that folder.
+        model: Where its tokenizer and its model come from.
+        corpora: What it reads.
+        loop: Numbers of the training loop.
+        trackers: Where it sends figures.
+        options: All options by the names of the command line, for `config.yaml` and the report.
+    """
+
+    output: Path
+    resume: bool
+    model: ModelPlan
+    corpora: CorpusPlan
+    loop: LoopArguments
+    trackers: list[str]
+    options: dict[str, object]
+
+
+def resolve(run: RunArguments, data: DataArguments, loop: LoopArguments) -> RunPlan:
+    """Return what a run does; nothing is read or looked up for it.
 
     Raises:
-        ValueError: fp16 is asked for without a GPU, a tracker is unknown or not installed, or
-            Accelerate is configured to accumulate gradients by itself.
+        ValueError: The preset or a tracker is unknown, a field of the model is unknown or out of
+            range, or a tracker is not installed.
     """
-    has_gpu = torch.accelerator.is_available()
-    if loop.precision == "fp16" and not has_gpu:
-        raise ValueError("precision=fp16 needs a GPU, and there is none; use bf16 or fp32")
-    folder = ProjectConfiguration(project_dir=run.output, logging_dir=str(Path(run.output, LOGS)))
-    accelerator = Accelerator(
-        cpu=not has_gpu,
-        mixed_precision=MIXED_PRECISION[loop.precision],
-        log_with=choose_trackers(run.track) or None,
-        project_config=folder,
-        # Lengths change from batch to batch: compiled for each of them, training would stand still.
-        dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True) if loop.compile else None,
+    options = asdict(run) | asdict(data) | asdict(loop)
+    options["preset"] = options["preset"] or (None if run.from_model else DEFAULT_PRESET)
+    options["from"] = options.pop("from_model")
+    options["architecture"] = run.architecture and sorted(run.architecture)
+    return RunPlan(
+        output=Path(run.output),
+        resume=run.resume,
+        model=plan_model(run),
+        corpora=plan_corpora(run, data, seed=loop.seed),
+        loop=loop,
+        trackers=choose_trackers(run.track),
+        options={name: options[name] for name in options if name not in ("resume", "dry_run")},
     )
-    if (steps := accelerator.gradient_accumulation_steps) != 1:  # it would divide the loss again
-        raise ValueError(
-            f"accelerate is configured with gradient_accumulation_steps={steps}; set it to 1 and "
-            f"give --accumulate {steps} here"
-        )
-    return accelerator
+
+
+def plan_model(run: RunArguments) -> ModelPlan:
+    """Return where the model of a run comes from, as `resolve`."""
+    fields = {
+        "source_language": run.source_lang,
+        "target_language": run.target_lang,
+        "label_smoothing": run.label_smoothing,
+    }
+    return ModelPlan(
+        start=run.from_model,
+        preset=preset_of(run),
+        tokenizer=run.tokenizer,
+        vocab_size=run.vocab_size,
+        separate_vocabularies=run.separate_vocabularies,
+        isolate_han=run.isolate_han,
+        fields=_given(fields),
+        generation=_given({"num_beams": run.beams, "gnmt_alpha": run.alpha}),
+    )
+
+
+def plan_corpora(run: RunArguments, data: DataArguments, *, seed: int = 0) -> CorpusPlan:
+    """Return what a run reads, as `resolve`."""
+    return CorpusPlan(
+        train=run.train,
+        valid=run.valid,
+        languages={"source_language": run.source_lang, "target_language": run.target_lang},
+        cleaning=data.cleaning(),
+        epochs=data.passes(seed),
+    )
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def find_preset(name: str) -> Preset:
@@ -95,9 +197,43 @@ def preset_of(run: RunArguments) -> Preset | None:
         return None
     preset = find_preset(run.preset or DEFAULT_PRESET)
     own = preset.architecture | read_architecture(run.architecture or [])
-    preset = dataclasses.replace(preset, architecture=own)
+    preset = replace(preset, architecture=own)
     preset.config()  # refuses what is out of range
     return preset
+
+
+def start_accelerator() -> Accelerator:
+    """Return the accelerator of this machine: without a GPU its CPU, also for several processes."""
+    return Accelerator(cpu=not torch.accelerator.is_available())
+
+
+def configured_accelerator(plan: RunPlan) -> Accelerator:
+    """Return the accelerator that a plan asks for.
+
+    Raises:
+        ValueError: fp16 is asked for without a GPU, or Accelerate is configured to accumulate
+            gradients by itself.
+    """
+    has_gpu = torch.accelerator.is_available()
+    if plan.loop.precision == "fp16" and not has_gpu:
+        raise ValueError("precision=fp16 needs a GPU, and there is none; use bf16 or fp32")
+    dynamic = TorchDynamoPlugin(backend="inductor", dynamic=True)
+    accelerator = Accelerator(
+        cpu=not has_gpu,
+        mixed_precision=MIXED_PRECISION[plan.loop.precision],
+        log_with=plan.trackers or None,
+        project_config=ProjectConfiguration(
+            project_dir=str(plan.output), logging_dir=str(plan.output / LOGS)
+        ),
+        # Lengths change from batch to batch: compiled for each of them, training would stand still.
+        dynamo_plugin=dynamic if plan.loop.compile else None,
+    )
+    if (steps := accelerator.gradient_accumulation_steps) != 1:  # it would divide the loss again
+        raise ValueError(
+            f"accelerate is configured with gradient_accumulation_steps={steps}; set it to 1 and "
+            f"give --accumulate {steps} here"
+        )
+    return accelerator
 
 
 def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditionalGeneration:
@@ -108,17 +244,19 @@ def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditio
 
 
 def prepare_tokenizer(
-    run: RunArguments,
+    plan: ModelPlan,
+    folder: Path,
+    *,
     texts: Texts,
     accelerator: Accelerator,
-    *,
     checkpoint: Path | None,
     begin: Callable[[], None],
 ) -> PreTrainedTokenizerBase:
     """Bring or train the tokenizer in the main process; the others load what it saved.
 
     Args:
-        run: Options of the run.
+        plan: Where the tokenizer comes from.
+        folder: Where it is saved.
         texts: Returns sentences to learn from, by turns of the source and the target, if a
             tokenizer is to be trained.
         accelerator: It knows the main process.
@@ -129,10 +267,9 @@ def prepare_tokenizer(
         ValueError: The tokenizer cannot be brought or trained.
         FileNotFoundError: There is no tokenizer of that name.
     """
-    folder = Path(run.output) / TOKENIZER
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
-            tokenizer = load_tokenizer_of(checkpoint) if checkpoint else new_tokenizer(run, texts)
+            tokenizer = load_tokenizer_of(checkpoint) if checkpoint else new_tokenizer(plan, texts)
             if not checkpoint:
                 begin()
             with write_folder(folder) as unfinished:
@@ -140,33 +277,26 @@ def prepare_tokenizer(
         return load_tokenizer_of(checkpoint or folder)
 
 
-def new_tokenizer(run: RunArguments, texts: Texts) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that the options ask for, as `prepare_tokenizer`."""
-    if run.from_model:
-        return load_tokenizer_of(find_model(run.from_model))
-    if run.tokenizer:
-        return load_tokenizer(run.tokenizer)
+def new_tokenizer(plan: ModelPlan, texts: Texts) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a new run, as `prepare_tokenizer`."""
+    if plan.start:
+        return load_tokenizer_of(find_model(plan.start))
+    if plan.tokenizer:
+        return load_tokenizer(plan.tokenizer)
     learn = partial(
         train_tokenizer,
-        vocab_size=run.vocab_size or preset_of(run).config().vocab_size,
-        isolate_han=run.isolate_han,
-        max_length=find_limit(run),
+        vocab_size=plan.vocab_size or plan.preset.config().vocab_size,
+        isolate_han=plan.isolate_han,
+        max_length=plan.max_length(),
     )
-    if run.separate_vocabularies:
+    if plan.separate_vocabularies:
         sides = texts()
         return join_tokenizers(learn(sides[::2]), learn(sides[1::2]))
     return learn(texts())
 
 
-def find_limit(run: RunArguments) -> int:
-    """Return how many tokens a side may have for the model that the options ask for."""
-    found = run.from_model and find_model(run.from_model)
-    config = load_config(found) if found else preset_of(run).config()
-    return config.max_position_embeddings
-
-
 def prepare_model(
-    run: RunArguments,
+    plan: ModelPlan,
     tokenizer: PreTrainedTokenizerBase,
     *,
     seed: int,
@@ -178,39 +308,26 @@ def prepare_model(
         ValueError: The model to start from is of another kind or damaged, or its tokenizer has
             entries that it lacks.
     """
-    options = {
-        "source_language": run.source_lang,
-        "target_language": run.target_lang,
-        "label_smoothing": run.label_smoothing,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
     set_seed(seed)
-    if checkpoint is None and not run.from_model:
-        model = new_model(preset_of(run).config(**given, **vocabulary_fields(tokenizer)))
-        model.generation_config.update(**search_of(run))
-        return model
-    found = checkpoint or find_model(run.from_model)
-    model = load_model(found)
-    if not isinstance(model, VanillaTransformerForConditionalGeneration):
-        raise ValueError(
-            f"{found} is a {type(model).__name__}; this command trains VanillaTransformer models, "
-            "Seq2SeqTrainer of transformers trains any"
-        )
-    _check_entries(model.config, tokenizer, str(found))
-    for name, value in given.items():
-        setattr(model.config, name, value)
-    model.generation_config.update(**search_of(run))
+    if checkpoint is None and not plan.start:
+        model = new_model(plan.preset.config(**plan.fields, **vocabulary_fields(tokenizer)))
+    else:
+        found = checkpoint or find_model(plan.start)
+        model = load_model(found)
+        if not isinstance(model, VanillaTransformerForConditionalGeneration):
+            raise ValueError(
+                f"{found} is a {type(model).__name__}; this command trains VanillaTransformer "
+                "models, Seq2SeqTrainer of transformers trains any"
+            )
+        _check_entries(model.config, tokenizer, place=str(found))
+        for name, value in plan.fields.items():
+            setattr(model.config, name, value)
+    model.generation_config.update(**plan.generation)
     return model
 
 
-def search_of(run: RunArguments) -> dict[str, object]:
-    """Return the settings of beam search that the options ask for, by their names in `generate`."""
-    asked = {"num_beams": run.beams, "gnmt_alpha": run.alpha}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
 def _check_entries(
-    config: VanillaTransformerConfig, tokenizer: PreTrainedTokenizerBase, place: str
+    config: VanillaTransformerConfig, tokenizer: PreTrainedTokenizerBase, *, place: str
 ) -> None:
     """Refuse a tokenizer whose ids would have no embedding.
 
@@ -227,39 +344,3 @@ def _check_entries(
                 f"{place}: the {side} tokenizer has {entries:,} entries, the model embeddings for "
                 f"{rows:,}; call model.resize_token_embeddings({entries}) and save it again"
             )
-
-
-DEFAULT = "tensorboard"
-
-
-NONE = "none"
-
-
-def choose_trackers(names: Sequence[str] | None) -> list[str]:
-    """Return the trackers to use.
-
-    Args:
-        names: Trackers of Accelerate, or "none"; None means TensorBoard if it is installed.
-
-    Raises:
-        ValueError: A tracker is unknown or not installed.
-    """
-    installed = [str(tracker.value) for tracker in get_available_trackers()]
-    if names is None:
-        return [DEFAULT] if DEFAULT in installed else []
-    names = [name for name in names if name != NONE]
-    known = [str(tracker.value) for tracker in LoggerType if tracker != LoggerType.ALL]
-    for name in names:
-        if name not in known:
-            raise ValueError(f"track={name} is unknown; choose of {', '.join(known)}, or {NONE}")
-        if name not in installed:
-            raise ValueError(f"track={name} is not installed; install it, or choose track={NONE}")
-    return names
-
-
-def tracked_options(options: dict[str, object]) -> dict[str, str | int | float]:
-    """Return options in the types that every tracker takes."""
-    return {
-        name: value if isinstance(value, str | int | float) else str(value)
-        for name, value in options.items()
-    }

@@ -1,17 +1,20 @@
-"""What a run has done so far: saved with every checkpoint, and told by the report."""
+"""What a run has done so far: saved with every checkpoint, and part of the report."""
 
 import math
 from dataclasses import asdict, dataclass, field
 
-from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+
+def exp_loss(loss: float) -> float:
+    """Return the perplexity of a loss, e to it."""
+    return math.exp(min(loss, 700.0))
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Scores on the validation pairs after an update.
+    """Scores on the validation pairs after a step.
 
     Attributes:
-        step: Number of the update.
+        step: Number of the step.
         loss: Negative log-likelihood per target token, without label smoothing.
         bleu: BLEU of their translations, from 0 to 100; None if they were not translated.
         seconds: Training time until then, without validations and saving.
@@ -25,7 +28,7 @@ class Validation:
     @property
     def perplexity(self) -> float:
         """Return e to the loss."""
-        return math.exp(min(self.loss, 700.0))
+        return exp_loss(self.loss)
 
     def is_better(self, other: "Validation", best_by: str) -> bool:
         """Tell whether "loss" or "bleu" is better than another's."""
@@ -52,11 +55,11 @@ class RunState:
 
     steps: int = 0
     epoch: int = 0
-    """Pass over the training pairs that the next update belongs to, from 0."""
+    """Epoch that the next step belongs to, from 0."""
     batch: int = 0
-    """Updates of that pass that are made."""
+    """Steps of that epoch that are done."""
     passes: float = 0.0
-    """Passes over the training pairs, the last one in part."""
+    """Epochs that are done, the last one in part."""
     seconds: float = 0.0
     """Time of training, the same for all processes."""
     tokens: int = 0
@@ -67,7 +70,7 @@ class RunState:
 
     @property
     def epochs(self) -> int:
-        """Return how many passes over the training pairs were begun."""
+        """Return how many epochs were begun."""
         return self.epoch + (self.batch > 0)
 
     def best(self, best_by: str) -> Validation | None:
@@ -89,25 +92,3 @@ class RunState:
         """Return the state that was saved."""
         validations = [Validation(**one) for one in content["validations"]]
         return cls(**content | {"validations": validations})
-
-
-def share_done(state: RunState, arguments: LoopArguments) -> float:
-    """Return how much of a run is over, from 0 to 1, by the nearest of its limits."""
-    shares = (
-        state.steps / (arguments.max_steps or math.inf),
-        state.passes / (arguments.epochs or math.inf),
-        state.seconds / (60 * (arguments.max_minutes or math.inf)),
-    )
-    return min(1.0, max(shares))
-
-
-def limit_reached(state: RunState, arguments: LoopArguments) -> str | None:
-    """Return the name of a limit that a run has come to, if it has."""
-    limits = {
-        "max_steps": state.steps >= (arguments.max_steps or math.inf),
-        "epochs": state.epoch >= (arguments.epochs or math.inf),
-        "max_minutes": state.seconds >= 60 * (arguments.max_minutes or math.inf),
-        "patience": state.validations_since_best(arguments.judged_by)
-        >= (arguments.patience or math.inf),
-    }
-    return next((name for name, is_reached in limits.items() if is_reached), None)

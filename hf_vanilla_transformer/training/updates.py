@@ -1,7 +1,7 @@
 """Give the loop its updates, in an order that seed and epoch alone decide.
 
-An update is one batch of the corpus. It is split into `accumulate` parts for every process, so
-neither number changes what an update learns from.
+An update is what one step learns from: one batch of the corpus. It is split into `accumulate` parts
+for every process, so neither number changes what a step learns from.
 """
 
 import itertools
@@ -28,7 +28,7 @@ UPDATES_AHEAD = 4
 PACKED_ROW_TOKENS = 128
 
 PairsOfEpoch = Callable[[int], EncodedPairs]
-"""Returns the training pairs of a pass, given its number from 0."""
+"""Returns the training pairs of an epoch, given its number from 0."""
 Collate = Callable[[list[np.ndarray], list[np.ndarray]], dict[str, Tensor]]
 
 
@@ -63,8 +63,8 @@ class Update(NamedTuple):
 def plan_updates(
     pairs_of: PairsOfEpoch,
     arguments: LoopArguments,
-    accelerator: Accelerator,
     *,
+    accelerator: Accelerator,
     collate: Collate,
     state: RunState,
 ) -> Iterator[Update]:
@@ -81,15 +81,21 @@ def plan_updates(
             pairs.lengths, batch_tokens=arguments.batch_tokens, seed=arguments.seed, epoch=epoch
         )
         done = first_batch if epoch == first_epoch else 0
-        shares = _Shares(pairs, batches[done:], arguments.accumulate, accelerator, collate)
-        for number, share in enumerate(_loader(shares, accelerator), start=done + 1):
+        shares = _Shares(
+            pairs,
+            batches[done:],
+            accumulate=arguments.accumulate,
+            accelerator=accelerator,
+            collate=collate,
+        )
+        for number, share in enumerate(_in_order(shares, accelerator), start=done + 1):
             is_last = number == len(batches)
             passes = epoch + number / len(batches)
             yield Update(share, pairs, epoch + is_last, 0 if is_last else number, passes)
 
 
 def collate_part(
-    pairs: EncodedPairs, part: Sequence[int] | np.ndarray, collate: Collate
+    pairs: EncodedPairs, part: Sequence[int] | np.ndarray, *, collate: Collate
 ) -> dict[str, Tensor]:
     """Return the tensors of some pairs; of none, those of a pair without a target.
 
@@ -118,12 +124,13 @@ def packed_collator(config: VanillaTransformerConfig) -> Collate:
 
 
 class _Shares(Dataset):
-    """This process's share of every update of a pass."""
+    """This process's share of every update of an epoch."""
 
     def __init__(
         self,
         pairs: EncodedPairs,
         batches: list[np.ndarray],
+        *,
         accumulate: int,
         accelerator: Accelerator,
         collate: Collate,
@@ -139,7 +146,7 @@ class _Shares(Dataset):
         batch, lengths = self.batches[number], self.pairs.lengths
         parts = split_batch(batch, lengths, self.parts)[self.first : self.first + self.accumulate]
         source_tokens, target_tokens = lengths[batch].sum(axis=0).tolist()
-        tensors = [collate_part(self.pairs, part, self.collate) for part in parts]
+        tensors = [collate_part(self.pairs, part, collate=self.collate) for part in parts]
         own_tokens = sum(int(lengths[part].sum()) for part in parts)
         padded = sum(one["input_ids"].numel() + one["labels"].numel() for one in tensors)
         return Share(
@@ -151,7 +158,7 @@ class _Shares(Dataset):
         )
 
 
-def _loader(shares: _Shares, accelerator: Accelerator) -> DataLoader:
+def _in_order(shares: _Shares, accelerator: Accelerator) -> DataLoader:
     """Return what yields the shares in order, prepared ahead where a GPU would wait for them."""
     keep = {"batch_size": None, "collate_fn": _as_it_is}
     if accelerator.device.type == "cpu":
@@ -177,8 +184,8 @@ def _leave_signals_to_the_run(_worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def seed_of_update(seed: int, step: int, process: int) -> int:
-    """Return the seed of one process's random numbers in one update.
+def seed_of_step(seed: int, *, step: int, process: int) -> int:
+    """Return the seed of one process's random numbers in one step.
 
     Dropout then depends on nothing that happened before: not on validation, nor on where a run was
     resumed.

@@ -43,13 +43,17 @@ class Validator:
     beams: int = 0
 
     def __call__(self, model: nn.Module, step: int) -> Validation:
-        """Return the scores of a prepared model after an update."""
+        """Return the scores of a prepared model after a step."""
         plain = self.accelerator.unwrap_model(model, keep_torch_compile=False)
-        loss = validation_loss(model, self.pairs, self.accelerator, config=plain.config)
+        loss = validation_loss(model, self.pairs, accelerator=self.accelerator, config=plain.config)
         if not self.beams:
             return Validation(step, loss)
         bleu = validation_bleu(
-            plain, self.tokenizer, self.pairs, self.accelerator, beams=self.beams
+            plain,
+            self.tokenizer,
+            pairs=self.pairs,
+            accelerator=self.accelerator,
+            beams=self.beams,
         )
         return Validation(step, loss, bleu)
 
@@ -70,8 +74,8 @@ def share_of(batches: Sequence[np.ndarray], accelerator: Accelerator) -> list[np
 def validation_loss(
     model: nn.Module,
     pairs: EncodedPairs,
-    accelerator: Accelerator,
     *,
+    accelerator: Accelerator,
     config: VanillaTransformerConfig,
 ) -> float:
     """Return the negative log-likelihood per target token, whatever batches and processes.
@@ -83,7 +87,7 @@ def validation_loss(
     total = torch.zeros((), device=accelerator.device)
     collate = pair_collator(config)
     for batch in share_of(_batches_by_length(pairs.lengths), accelerator):
-        tensors = collate_part(pairs, batch, collate)
+        tensors = collate_part(pairs, batch, collate=collate)
         tensors = {name: tensor.to(accelerator.device) for name, tensor in tensors.items()}
         total += model(**tensors, num_items_in_batch=1).loss.float()
     model.train(was_training)
@@ -93,9 +97,9 @@ def validation_loss(
 def validation_bleu(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
+    *,
     pairs: EncodedPairs,
     accelerator: Accelerator,
-    *,
     beams: int,
 ) -> float:
     """Translate every pair once, dealt out to the processes, and return BLEU, the same on all.
@@ -112,7 +116,7 @@ def validation_bleu(
         for batch in share_of(_batches_by_length(pairs.lengths[:, :1], beams), accelerator):
             if len(batch):  # no collective within: a process that lacks a batch need not take part
                 sources, _ = pairs.fetch(batch)
-                texts = decode(_generate(model, sources, beams))
+                texts = decode(_generate(model, sources, beams=beams))
                 translations += zip(batch.tolist(), texts, strict=True)
     model.train(was_training)
     of_pair = dict(gather_object(translations))
@@ -157,7 +161,7 @@ def _batches_by_length(lengths: np.ndarray, beams: int = 1) -> list[np.ndarray]:
 
 
 @torch.no_grad()
-def _generate(model: PreTrainedModel, sources: list[np.ndarray], beams: int) -> list[list[int]]:
+def _generate(model: PreTrainedModel, sources: list[np.ndarray], *, beams: int) -> list[list[int]]:
     """Translate one batch of source ids."""
     inputs = collate_sources(sources, model.config.pad_token_id)
     inputs = {name: tensor.to(model.device) for name, tensor in inputs.items()}

@@ -189,7 +189,7 @@ def test_both_are_measured_alike(scripts, task, tmp_path):
     accelerator = start_accelerator()
     scores = [scripts[1].measure(model, task, accelerator) for model in (ours, marian)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
-    loss = validation_loss(ours, task.valid, accelerator, config=ours.config)
+    loss = validation_loss(ours, task.valid, accelerator=accelerator, config=ours.config)
     assert scores[0]["loss"] == pytest.approx(loss, rel=1e-5)
 
 

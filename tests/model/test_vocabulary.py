@@ -91,7 +91,10 @@ def by_trainer(model, tokenizer, texts):
 def by_validation(model, tokenizer, texts):
     pairs = encode_pairs([(text, text) for text in texts], tokenizer, max_length=64, name="valid")
     accelerator = Accelerator(cpu=True)
-    return spied(model, lambda: validation_bleu(model, tokenizer, pairs, accelerator, beams=2))
+    return spied(
+        model,
+        lambda: validation_bleu(model, tokenizer, pairs=pairs, accelerator=accelerator, beams=2),
+    )
 
 
 USES = (

@@ -4,8 +4,8 @@ import json
 import pytest
 from test_cli import _undo_logging  # noqa: F401 - a fixture
 
-from hf_vanilla_transformer import quickstart as module
 from hf_vanilla_transformer.cli import main
+from hf_vanilla_transformer.quickstart import quickstart as module
 from hf_vanilla_transformer.quickstart.corpus import DemoCorpus, demo_corpus
 
 

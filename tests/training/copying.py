@@ -4,7 +4,8 @@ import torch
 from accelerate import Accelerator
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
-from hf_vanilla_transformer.training.loop import train
+from hf_vanilla_transformer.training.hooks import Hook
+from hf_vanilla_transformer.training.loop import Loop
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
 from hf_vanilla_transformer.training.validation import Validator
 
@@ -26,14 +27,15 @@ def numbers(**given):
     return LoopArguments(**defaults | {"valid_beams": 0} | given)
 
 
-def run(model, arguments, pairs=None, save=lambda snapshot: None):
+def run(model, arguments, pairs=None, *, save=lambda snapshot: None, hooks=()):
     pairs = pairs or copying_pairs()
     accelerator = Accelerator(cpu=True)
-    return train(
-        model,
-        lambda epoch: pairs,
-        arguments,
-        accelerator=accelerator,
-        validate=Validator(pairs, None, accelerator),
-        save=save,
-    )
+    loop = Loop(model, arguments, accelerator=accelerator, hooks=hooks)
+    return loop.run(lambda epoch: pairs, validate=Validator(pairs, None, accelerator), save=save)
+
+
+class OnStep(Hook):
+    """Calls a function with the figures of each step."""
+
+    def __init__(self, function):
+        self.on_step = function

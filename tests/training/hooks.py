@@ -8,7 +8,8 @@ import sys
 
 import torch
 
-from hf_vanilla_transformer.training import fit, loop, updates, validation
+from hf_vanilla_transformer.training import fit, loop, tracking, updates, validation
+from hf_vanilla_transformer.training.hooks import Hook
 
 
 def show(**figures):
@@ -18,8 +19,8 @@ def show(**figures):
 
 
 def every_loss():
-    """Print the figures of every update, as JSON, on the main process."""
-    loop.TRACK_EVERY = 1
+    """Print the figures of every step, as JSON, on the main process."""
+    tracking.TRACK_EVERY = 1
 
     def log(self, values, step=None, log_kwargs=None):
         if self.is_main_process:
@@ -35,16 +36,9 @@ def plain_descent():
 
 
 def die_after(step):
-    """Be killed after an update, before anything of it is saved."""
+    """Be killed after a step, before anything of it is saved."""
     every_loss()
-    update = loop.Progress.update
-
-    def killed(self, number, **figures):
-        update(self, number, **figures)
-        if number == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    loop.Progress.update = killed
+    _after_step(step, signal.SIGKILL)
 
 
 def die_while_saving(step, instant):
@@ -76,15 +70,19 @@ def full_disk(step):
 
 
 def terminate_after(step):
-    """Be asked to end, as a scheduler asks, after an update."""
-    update = loop.Progress.update
+    """Be asked to end, as a scheduler asks, after a step."""
+    _after_step(step, signal.SIGTERM)
 
-    def asked(self, number, **figures):
-        update(self, number, **figures)
-        if number == step:
-            os.kill(os.getpid(), signal.SIGTERM)
 
-    loop.Progress.update = asked
+def _after_step(number, to_send):
+    on_step = loop.Progress.on_step
+
+    def sent(self, step):
+        on_step(self, step)
+        if step.number == number:
+            os.kill(os.getpid(), to_send)
+
+    loop.Progress.on_step = sent
 
 
 def accumulate_by_accelerate():
@@ -96,10 +94,10 @@ def fail_on_second_process():
     """Meet bad input on one process alone."""
     collate_part = updates.collate_part
 
-    def corrupt(pairs, part, collate):
+    def corrupt(pairs, part, *, collate):
         if os.environ.get("RANK") == "1" and len(part):
             raise ValueError("line 7 is corrupt")
-        return collate_part(pairs, part, collate)
+        return collate_part(pairs, part, collate=collate)
 
     updates.collate_part = corrupt
 
@@ -108,10 +106,30 @@ def note_translations():
     """Print how many sentences each process translates in validation."""
     generate = validation._generate
 
-    def noted(model, sources, beams):
+    def noted(model, sources, *, beams):
         process = os.environ.get("RANK", "0")
         show(translated=len(sources), beams=beams, process=process)
-        return generate(model, sources, beams)
+        return generate(model, sources, beams=beams)
 
     validation._generate = noted
     validation.VALIDATION_TOKENS = 40
+
+
+def follow():
+    """Print the events of every process."""
+    plain = fit.Loop
+
+    class Printing(Hook):
+        def on_step(self, step):
+            self.write(f"step {step.number}")
+
+        def on_validation(self, validation):
+            self.write(f"validation {validation.step}")
+
+        def on_checkpoint(self, folder):
+            self.write(f"checkpoint {folder}")
+
+        def write(self, text):
+            os.write(1, f"process {os.environ['RANK']}: {text}\n".encode())
+
+    fit.Loop = lambda *given, hooks, **named: plain(*given, hooks=[*hooks, Printing()], **named)

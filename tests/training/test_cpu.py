@@ -53,7 +53,7 @@ def test_threads_are_tried_with_the_model_in_one_process_alone(
     before = copy.deepcopy(model.state_dict())
     pairs = EncodedPairs.from_ids([[4, 5, 3]], [[6, 3]])
     where = SimpleNamespace(device=torch.device("cpu"), num_processes=processes)
-    with training_threads(model, pairs, where):
+    with training_threads(model, pairs, accelerator=where):
         assert len(tried) == (processes == 1)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -63,7 +63,7 @@ def test_a_resumed_run_keeps_its_number_of_threads(monkeypatch, tiny_model, four
     monkeypatch.setattr(cpu, "fastest_threads", lambda work: pytest.fail("no trial wanted"))
     pairs = EncodedPairs.from_ids([[4, 5, 3]], [[6, 3]])
     where = SimpleNamespace(device=torch.device("cpu"), num_processes=1)
-    with training_threads(tiny_model(), pairs, where, threads=2):
+    with training_threads(tiny_model(), pairs, accelerator=where, threads=2):
         assert four_threads[0] == 2
     assert four_threads[0] == 4
 

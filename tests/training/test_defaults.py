@@ -14,6 +14,7 @@ from hf_vanilla_transformer.training.config_file import write_option_file
 from hf_vanilla_transformer.training.defaults import Amount, choose_by_amount, preset_for
 from hf_vanilla_transformer.training.defaults import vocabulary_for as entries
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
+from hf_vanilla_transformer.training.setup import plan_corpora
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def run(tmp_path):
 
 def test_pairs_and_characters_are_counted_over_all_corpora(run, monkeypatch):
     options = run(preset="tiny")
-    corpora = defaults.open_training_corpora(options, DataArguments())[0]
+    corpora = defaults.open_training_corpora(plan_corpora(options, DataArguments()))[0]
     assert defaults.count(corpora) == Amount(3, 7, 1)
     assert defaults.count(corpora * 2) == Amount(6, 7, 1)
     monkeypatch.setattr(defaults, "MOST_COUNTED", 2)
@@ -57,7 +58,7 @@ def test_a_vocabulary_grows_with_pairs_and_characters_up_to_that_of_the_paper():
 
 def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
     caplog.set_level(logging.INFO)
-    chosen, loop = choose_by_amount(run(), DataArguments(), {"seed": 7})
+    chosen, loop = choose_by_amount(run(), DataArguments(), loop={"seed": 7})
     assert (chosen.preset, chosen.vocab_size, loop) == ("tiny", 400, {"seed": 7, "epochs": 1000})
     told = " ".join(caplog.messages)
     for words in (
@@ -72,14 +73,14 @@ def test_what_is_given_is_kept_and_the_rest_is_chosen_and_told(run, caplog):
         assert f"--{name.replace('_', '-')} " in told
         assert name == "epochs" or str(value) in told
     caplog.clear()
-    choose_by_amount(run(), DataArguments(), {"warmup_steps": 9, "schedule": None})
+    choose_by_amount(run(), DataArguments(), loop={"warmup_steps": 9, "schedule": None})
     told = " ".join(caplog.messages)
     assert "--warmup-steps" not in told, "it is set"
     assert "--schedule linear" in told
-    assert choose_by_amount(run(preset="big"), DataArguments(), {})[0].preset == "big"
-    assert choose_by_amount(run(vocab_size=9), DataArguments(), {})[0].vocab_size == 9
+    assert choose_by_amount(run(preset="big"), DataArguments(), loop={})[0].preset == "big"
+    assert choose_by_amount(run(vocab_size=9), DataArguments(), loop={})[0].vocab_size == 9
     for limit in ({"epochs": 2}, {"max_steps": 3}, {"max_minutes": 4.0}):
-        assert choose_by_amount(run(), DataArguments(), limit)[1] == limit
+        assert choose_by_amount(run(), DataArguments(), loop=limit)[1] == limit
 
 
 def test_many_chinese_characters_are_told_of_with_the_option_for_them(run, tmp_path, caplog):
@@ -90,7 +91,7 @@ def test_many_chinese_characters_are_told_of_with_the_option_for_them(run, tmp_p
     )
     corpus = {"train": [str(file)], "valid": [str(file)]}
     for options, count in (({}, 0), (corpus | {"isolate_han": True}, 0), (corpus, 1)):
-        choose_by_amount(dataclasses.replace(run(), **options), DataArguments(), {})
+        choose_by_amount(dataclasses.replace(run(), **options), DataArguments(), loop={})
         assert " ".join(caplog.messages).count("300 of the characters are Chinese") == count
 
 
@@ -98,19 +99,19 @@ def test_nothing_is_told_of_a_corpus_without_pairs(run, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     (tmp_path / "empty.tsv").touch()
     empty = dataclasses.replace(run(), train=[str(tmp_path / "empty.tsv")])
-    choose_by_amount(empty, DataArguments(), {})
+    choose_by_amount(empty, DataArguments(), loop={})
     assert not caplog.messages
 
 
 @pytest.mark.parametrize(
-    ("pairs", "passes"), [(0, 1000), (100, 1000), (640, 500), (3200, 100), (29_000, 100)]
+    ("pairs", "epochs"), [(0, 1000), (100, 1000), (640, 500), (3200, 100), (29_000, 100)]
 )
-def test_few_pairs_are_gone_through_more_often(pairs, passes):
-    assert defaults.passes_for(Amount(pairs, 40), 100) == passes
+def test_few_pairs_are_gone_through_more_often(pairs, epochs):
+    assert defaults.epochs_for(Amount(pairs, 40), 100) == epochs
 
 
-def test_a_preset_that_ends_after_updates_does_so_whatever_the_number_of_pairs(run):
-    assert choose_by_amount(run(preset="base"), DataArguments(), {})[1] == {}
+def test_a_preset_that_ends_after_steps_does_so_whatever_the_number_of_pairs(run):
+    assert choose_by_amount(run(preset="base"), DataArguments(), loop={})[1] == {}
 
 
 def begun(folder):
@@ -119,20 +120,20 @@ def begun(folder):
 
 
 def test_a_resumed_run_keeps_what_was_chosen_though_its_corpus_has_grown(run, tmp_path):
-    first, _ = choose_by_amount(run(), DataArguments(), {})
+    first, _ = choose_by_amount(run(), DataArguments(), loop={})
     options = {"preset": "small", "vocab_size": 500, "epochs": 7, "seed": 1}
     write_option_file(tmp_path / "config.yaml", options)
     resumed = dataclasses.replace(run(resume=True), output=str(tmp_path))
-    assert choose_by_amount(resumed, DataArguments(), {})[0].vocab_size == first.vocab_size, (
+    assert choose_by_amount(resumed, DataArguments(), loop={})[0].vocab_size == first.vocab_size, (
         "a run without a checkpoint starts anew"
     )
     begun(tmp_path)
-    again, loop = choose_by_amount(resumed, DataArguments(), {})
+    again, loop = choose_by_amount(resumed, DataArguments(), loop={})
     assert (again.preset, again.vocab_size, loop) == ("small", 500, {"epochs": 7})
     given = dataclasses.replace(resumed, preset="base")
-    assert choose_by_amount(given, DataArguments(), {"max_steps": 3})[0].preset == "base"
+    assert choose_by_amount(given, DataArguments(), loop={"max_steps": 3})[0].preset == "base"
     anew = dataclasses.replace(run(), output=str(tmp_path))
-    assert choose_by_amount(anew, DataArguments(), {})[0].vocab_size == first.vocab_size
+    assert choose_by_amount(anew, DataArguments(), loop={})[0].vocab_size == first.vocab_size
 
 
 @pytest.mark.parametrize(
@@ -145,18 +146,18 @@ def test_what_was_chosen_before_is_not_guessed_from_a_damaged_file(run, tmp_path
     with pytest.raises(
         ValueError, match=r"config\.yaml is damaged; say what .*: --preset, --vocab"
     ):
-        choose_by_amount(resumed, DataArguments(), {})
+        choose_by_amount(resumed, DataArguments(), loop={})
 
 
 @pytest.mark.parametrize("options", [{"from_model": "m"}, {"preset": "tiny", "vocab_size": 9}])
 def test_nothing_is_read_where_nothing_is_to_choose(run, options, monkeypatch):
     monkeypatch.setattr(defaults, "open_training_corpora", None)
     loop = {"epochs": 1}
-    assert choose_by_amount(run(**options), DataArguments(), loop) == (run(**options), loop)
+    assert choose_by_amount(run(**options), DataArguments(), loop=loop) == (run(**options), loop)
 
 
 def test_a_tokenizer_that_is_brought_has_its_own_size(run):
-    chosen, _ = choose_by_amount(run(tokenizer="t"), DataArguments(), {})
+    chosen, _ = choose_by_amount(run(tokenizer="t"), DataArguments(), loop={})
     assert (chosen.preset, chosen.vocab_size) == ("tiny", None)
 
 

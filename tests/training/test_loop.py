@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import torch
-from copying import copying_pairs, numbers, run
+from copying import OnStep, copying_pairs, numbers, run
 from torch.nn import functional
 
 from hf_vanilla_transformer.data.batching import epoch_batches
@@ -69,15 +69,15 @@ def test_updates_equal_plain_full_batch_steps_however_the_batch_is_split(
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_that_of_all_target_tokens_divided_by_their_number(
-    tiny_model, monkeypatch, accumulate, smoothing
+    tiny_model, accumulate, smoothing
 ):
     rows = [[4, 3], [5, 3], [6] * 9 + [3], [7] * 9 + [3]]
     pairs = EncodedPairs.from_ids([[4, 3]] * 4, rows)
     model = tiny_model(label_smoothing=smoothing)
     expected = summed_loss(model, pairs, smoothing).item() / 24
     losses = []
-    monkeypatch.setattr(loop.Progress, "update", lambda self, step, loss, **_: losses.append(loss))
-    run(model, numbers(batch_tokens=100, accumulate=accumulate, max_steps=1), pairs)
+    hook = OnStep(lambda step: losses.append(step.loss))
+    run(model, numbers(batch_tokens=100, accumulate=accumulate, max_steps=1), pairs, hooks=[hook])
     assert losses == [pytest.approx(expected, rel=1e-5)]
 
 
@@ -124,21 +124,21 @@ def test_the_first_limit_ends_the_run(tiny_model, limits, stopped_by, steps):
 
 
 @pytest.mark.parametrize("limit", ["max_steps", "epochs"])
-def test_a_linear_rate_comes_near_zero_at_the_end_of_the_run(tiny_model, monkeypatch, limit):
+def test_a_linear_rate_comes_near_zero_at_the_end_of_the_run(tiny_model, limit):
     rates = []
-    monkeypatch.setattr(loop.Progress, "update", lambda self, step, rate, **_: rates.append(rate))
     a_pass = len(epoch_batches(copying_pairs().lengths, batch_tokens=40, seed=1, epoch=0))
     limits = {"max_steps": 2 * a_pass} if limit == "max_steps" else {"max_steps": None, "epochs": 2}
-    run(tiny_model(), numbers(schedule="linear", warmup_steps=2, **limits))
+    hook = OnStep(lambda step: rates.append(step.learning_rate))
+    run(tiny_model(), numbers(schedule="linear", warmup_steps=2, **limits), hooks=[hook])
     line = [1e-2 * (1 - step / (2 * a_pass)) for step in range(2 * a_pass)]
     assert rates == pytest.approx([5e-3, *line[1:]])
 
 
 def test_a_linear_rate_falls_with_the_minutes_where_these_end_the_run(tiny_model, monkeypatch):
     rates = []
-    monkeypatch.setattr(loop.Progress, "update", lambda self, step, rate, **_: rates.append(rate))
-    monkeypatch.setattr(loop.Progress, "seconds", property(lambda self: 6.0 * len(rates)))
-    run(tiny_model(), numbers(schedule="linear", max_minutes=1, max_steps=None))
+    hook = OnStep(lambda step: rates.append(step.learning_rate))
+    monkeypatch.setattr(loop.Clock, "seconds", property(lambda self: 6.0 * len(rates)))
+    run(tiny_model(), numbers(schedule="linear", max_minutes=1, max_steps=None), hooks=[hook])
     line = [1e-2 * (1 - 0.1 * update) for update in range(10)]
     assert rates[1:] == pytest.approx(line)
 
@@ -155,22 +155,19 @@ def test_it_stops_when_validation_no_longer_improves(tiny_model, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_and_saves(tiny_model, monkeypatch, number):
-    update = loop.Progress.update
-
-    def interrupted_update(self, step, **figures):
-        update(self, step, **figures)
-        if step == 2:
+    def interrupt(step):
+        if step.number == 2:
             signal.raise_signal(number)
             signal.raise_signal(number)  # as launchers pass it on
 
     monkeypatch.setattr(signals, "SAME_REQUEST_SECONDS", 0.3)
-    monkeypatch.setattr(loop.Progress, "update", interrupted_update)
     saved = []
     handler = signal.getsignal(number)
     result = run(
         tiny_model(),
         numbers(max_steps=50),
         save=lambda snapshot: saved.append(snapshot.state.steps),
+        hooks=[OnStep(interrupt)],
     )
     assert result.stopped_by == "interrupt"
     assert set(saved) == {result.steps} == {3}
@@ -191,22 +188,20 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(tiny_model):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_with_a_validation_loss_that_is_not_finite_are_not_saved(
-    tiny_model, monkeypatch, value
-):
+def test_weights_with_a_validation_loss_that_is_not_finite_are_not_saved(tiny_model, value):
     model, saved = tiny_model(), []
 
-    def ruin(self, step, **_):
-        if step == 3:
+    def ruin(step):
+        if step.number == 3:
             with torch.no_grad():
                 model.model.shared.weight.fill_(value)
 
-    monkeypatch.setattr(loop.Progress, "update", ruin)
     with pytest.raises(ArithmeticError, match=r"validation loss is nan at step 3, .*--resume"):
         run(
             model,
             numbers(max_steps=3, save_every=2),
             save=lambda snapshot: saved.append(snapshot.state.steps),
+            hooks=[OnStep(ruin)],
         )
     assert saved == [2]
 
@@ -244,17 +239,22 @@ def test_a_spike_of_the_loss_stops_if_asked_to_and_names_five_pairs(tiny_model, 
     rows = [[4 + index % 9, 3] for index in range(8)]
     easy, model = EncodedPairs.from_ids(rows, rows), tiny_model()
 
-    def ruin(self, step, **_):
-        if step == 6:
+    def ruin(step):
+        if step.number == 6:
             with torch.no_grad():
                 model.model.shared.weight.mul_(30)
 
-    monkeypatch.setattr(loop.Progress, "update", ruin)
-    run(model, numbers(max_steps=7, batch_tokens=100), easy)
+    hooks = [OnStep(ruin)]
+    run(model, numbers(max_steps=7, batch_tokens=100), easy, hooks=hooks)
     with pytest.raises(
         ArithmeticError, match=r"at step 7, more than 3 times the .*(pair \d; ){5}and 3"
     ):
-        run(tiny := model, numbers(max_steps=7, batch_tokens=100, spike_ratio=3.0), easy)
+        run(
+            tiny := model,
+            numbers(max_steps=7, batch_tokens=100, spike_ratio=3.0),
+            easy,
+            hooks=hooks,
+        )
     assert tiny is model
 
 

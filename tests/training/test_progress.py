@@ -5,8 +5,10 @@ import pytest
 from accelerate import PartialState
 
 from hf_vanilla_transformer.training import progress
-from hf_vanilla_transformer.training.progress import Progress
+from hf_vanilla_transformer.training.hooks import Step
+from hf_vanilla_transformer.training.progress import Clock, Progress
 from hf_vanilla_transformer.training.schedule import Schedule
+from hf_vanilla_transformer.training.state import RunState
 
 SCHEDULE = Schedule("linear", 1e-3, 3)
 
@@ -16,18 +18,25 @@ class Terminal(io.StringIO):
         return True
 
 
-def show(monkeypatch, stream, steps=4, seconds=1.0):
-    """Run `steps` updates of one second each by a clock of our own."""
+def step(number, *, seconds, loss=1.0, done=0.0):
+    return Step(
+        number=number,
+        loss=loss,
+        learning_rate=1e-3,
+        tokens=500,
+        padding=0.25,
+        done=done,
+        seconds=seconds,
+    )
+
+
+def show(monkeypatch, stream, *, seconds=1.0):
+    """Run four steps of some seconds each."""
     PartialState()
-    now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress.sys, "stderr", stream)
-    shown = Progress(SCHEDULE, max_steps=steps)
-    for step in range(1, steps + 1):
-        now[0] += seconds
-        done = step / steps
-        shown.update(step, loss=float(step), rate=1e-3, tokens=500, waste=0.25, done=done)
-    return shown
+    shown = Progress(SCHEDULE, max_steps=4)
+    for number in range(1, 5):
+        shown.on_step(step(number, seconds=seconds * number, loss=float(number), done=number / 4))
 
 
 def test_a_terminal_shows_one_line_that_is_overwritten(monkeypatch):
@@ -54,28 +63,24 @@ def test_elsewhere_a_log_line_now_and_then_averages_what_came_between(monkeypatc
     assert "83 tokens/s" in caplog.messages[0]
 
 
-def test_remaining_time_and_pauses(monkeypatch):
-    PartialState()
+def test_a_clock_leaves_out_pauses_and_counts_the_time_before_a_resume(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(SCHEDULE, max_steps=None)
-    with shown.paused():
+    clock = Clock(5000.0)
+    with clock.paused():
         now[0] += 20
-    assert shown.window.began == 20
     now[0] += 29
-    assert shown.seconds == 29
-    assert shown._remaining(done=29 / 30) == pytest.approx(1)
-    assert shown._remaining(done=0.0) is None
+    assert clock.seconds == 5029
 
 
-def test_a_resumed_run_counts_the_time_before_and_estimates_by_the_time_since(monkeypatch):
+def test_remaining_time_is_estimated_by_the_time_since_a_resume():
     PartialState()
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = Progress(SCHEDULE, max_steps=None)
+    assert shown._remaining(step(1, seconds=29, done=29 / 30)) == pytest.approx(1)
+    assert shown._remaining(step(1, seconds=29, done=0.0)) is None
     shown = Progress(SCHEDULE, max_steps=110, seconds_before=5000.0, done_before=100 / 110)
-    now[0] += 4
-    assert shown.seconds == 5004
-    assert shown._remaining(done=102 / 110) == pytest.approx(16)  # 8 more updates of 2 seconds
+    left = shown._remaining(step(102, seconds=5004, done=102 / 110))
+    assert left == pytest.approx(16)  # 8 more steps of 2 seconds
 
 
 @pytest.mark.parametrize(
@@ -88,11 +93,11 @@ def test_a_run_that_will_end_within_the_warm_up_says_so_once_and_early(
     PartialState()
     monkeypatch.setattr(progress, "LOG_SECONDS", 0)
     shown = Progress(SCHEDULE, max_steps=max_steps)
-    shown.begin()
+    shown.on_begin(None, RunState())
     assert caplog.messages[0] == str(SCHEDULE)
     assert len(caplog.messages) - 1 == (warned if max_steps else 0)
-    for step in (1, 2):
-        shown.update(step, loss=1.0, rate=1e-3, tokens=5, waste=0.0, done=step * done)
+    for number in (1, 2):
+        shown.on_step(step(number, seconds=number, done=number * done))
     warnings = [text for text in caplog.messages if "of 3 warm-up steps, when the" in text]
     assert len(warnings) == warned
     assert all("will end at step 2 of" in text for text in warnings)

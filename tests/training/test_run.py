@@ -5,6 +5,8 @@ import itertools
 import json
 import logging
 import shutil
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import hooks
@@ -23,7 +25,7 @@ from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 from hf_vanilla_transformer.training import cpu, updates
 from hf_vanilla_transformer.training.arguments import RunArguments
 from hf_vanilla_transformer.training.run_folder import claim_output, finished_report
-from hf_vanilla_transformer.training.setup import prepare_tokenizer
+from hf_vanilla_transformer.training.setup import plan_model, prepare_tokenizer
 from hf_vanilla_transformer.training.state import RunState, Validation
 
 
@@ -102,7 +104,7 @@ def test_what_differs_on_resume_is_named(runs, run, caplog):
     assert "resume: batch_tokens was 30, now 50" in warnings
     assert f"resume: train was ['{runs.files}/train.tsv'], now ['{other}']" in warnings
     assert "resume: the training pairs have changed (70 before, 69 now)" in warnings
-    assert "resume: pass 1 over the pairs begins anew" in warnings
+    assert "resume: epoch 1 begins anew" in warnings
     assert runs.report("run")["training"]["batch"] == 2
     assert not any("learning_rate" in warning for warning in warnings)
 
@@ -218,10 +220,9 @@ def test_checkpoints_without_a_whole_state_are_left_alone(runs, run, capsys):
 
 
 def test_a_run_whose_optimiser_no_process_holds_whole_is_not_resumed():
-    run = RunArguments(train=["x"], valid=["x"], output="run", resume=True)
     sharded = SimpleNamespace(distributed_type=DistributedType.FSDP)
     with pytest.raises(ValueError, match="a run under FSDP cannot go on"):
-        claim_output(run, sharded)
+        claim_output(Path("run"), sharded, resume=True)
 
 
 def test_a_folder_in_use_is_refused_with_the_way_to_go_on(runs, run, capsys):
@@ -355,23 +356,26 @@ def test_a_resumed_run_keeps_its_tokenizer(runs):
     own = train_tokenizer(["a b c"] * 2, vocab_size=280, max_length=64)
     checkpoint, folder = runs.folder / "step-1", runs.folder / "run" / "tokenizer"
     own.save_pretrained(checkpoint)
-    run = RunArguments(train=["x"], valid=["x"], output=str(runs.folder / "run"))
-    accelerator = Accelerator(cpu=True)
+    plan = plan_model(RunArguments(train=["x"], valid=["x"], output="run"))
     begun = []
 
     def texts():
         pytest.fail("no tokenizer needs training")
 
-    def begin():
-        begun.append(folder.exists())
-
-    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
+    prepare = partial(
+        prepare_tokenizer,
+        plan,
+        folder,
+        accelerator=Accelerator(cpu=True),
+        begin=lambda: begun.append(folder.exists()),
+    )
+    kept = prepare(texts=texts, checkpoint=checkpoint)
     assert kept.get_vocab() == own.get_vocab()
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == own.get_vocab()
-    new = prepare_tokenizer(run, lambda: ["xyz xyz"] * 2, accelerator, checkpoint=None, begin=begin)
+    new = prepare(texts=lambda: ["xyz xyz"] * 2, checkpoint=None)
     assert new.get_vocab() != own.get_vocab()
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == new.get_vocab()
-    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
+    kept = prepare(texts=texts, checkpoint=checkpoint)
     assert kept.get_vocab() == own.get_vocab(), "also beside the tokenizer of another run"
     assert begun == [True], "only a new run begins"
 
@@ -508,9 +512,9 @@ def test_weighted_corpora_and_bpe_dropout_resume_exactly(runs, run):
     lists = ["--train", *map(str, options["train"]), "--weights", "0.5", "2"]
     assert main([*words, *lists]) == 0
     figures = runs.report("run")["training"]
-    assert figures["epochs"] > 1, "one pass alone would show little"
+    assert figures["epochs"] > 1, "one epoch alone would show little"
     first = runs.weights("run", 14)
-    assert not list((runs.folder / "run" / "passes").glob("0*")), "no run needs the first pass"
+    assert not list((runs.folder / "run" / "passes").glob("0*")), "no run needs the first epoch"
     shutil.rmtree(runs.folder / "run" / "checkpoints" / "step-00000014")
     assert main([*words, *lists, "--resume"]) == 0
     assert same(runs.weights("run", 14), first)

@@ -12,7 +12,7 @@ from hf_vanilla_transformer.training.updates import (
     packed_collator,
     pair_collator,
     plan_updates,
-    seed_of_update,
+    seed_of_step,
 )
 
 
@@ -30,7 +30,7 @@ def plan(config, *, place=None, state=None, pairs=None, collator=pair_collator, 
         plan_updates(
             lambda epoch: pairs,
             numbers(**{"max_steps": None, "epochs": 2} | given),
-            place or Place(),
+            accelerator=place or Place(),
             collate=collator(config),
             state=state or RunState(),
         )
@@ -44,7 +44,7 @@ def config(tiny_model):
 
 # https://github.com/huggingface/accelerate/issues/1326
 @pytest.mark.parametrize(("processes", "accumulate"), [(1, 1), (1, 4), (2, 2), (3, 1)])
-def test_every_pair_comes_once_a_pass_whatever_the_processes(config, processes, accumulate):
+def test_every_pair_comes_once_an_epoch_whatever_the_processes(config, processes, accumulate):
     whole = plan(config)
     shares = [
         plan(config, place=Place(rank, processes), accumulate=accumulate)
@@ -61,22 +61,22 @@ def test_every_pair_comes_once_a_pass_whatever_the_processes(config, processes, 
 
 
 # https://github.com/huggingface/accelerate/issues/2823
-@pytest.mark.parametrize("done", [0, 1, "pass", "pass and one"])
+@pytest.mark.parametrize("done", [0, 1, "epoch", "epoch and one"])
 def test_a_plan_goes_on_where_a_run_stopped(config, done):
     whole = plan(config)
-    of_a_pass = len(whole) // 2
-    done = {"pass": of_a_pass, "pass and one": of_a_pass + 1}.get(done, done)
+    of_epoch = len(whole) // 2
+    done = {"epoch": of_epoch, "epoch and one": of_epoch + 1}.get(done, done)
     state = RunState()
     if done:
         state.epoch, state.batch = whole[done - 1].next_epoch, whole[done - 1].next_batch
-    assert (state.epoch, state.batch) == divmod(done, of_a_pass)
+    assert (state.epoch, state.batch) == divmod(done, of_epoch)
     rest = plan(config, state=state)
     assert len(rest) == len(whole) - done
     for update, expected in zip(rest, whole[done:], strict=True):
         assert list(update.share.parts[0]) == list(expected.share.parts[0])
 
 
-def test_passes_differ_and_without_a_number_of_them_there_is_no_end(config):
+def test_epochs_differ_and_without_a_number_of_them_there_is_no_end(config):
     orders = [
         [list(update.share.parts[0]) for update in plan(config, seed=seed)] for seed in (1, 2)
     ]
@@ -87,7 +87,7 @@ def test_passes_differ_and_without_a_number_of_them_there_is_no_end(config):
     endless = plan_updates(
         lambda epoch: pairs,
         numbers(epochs=None),
-        Accelerator(cpu=True),
+        accelerator=Accelerator(cpu=True),
         collate=pair_collator(config),
         state=RunState(),
     )
@@ -126,9 +126,9 @@ def test_packing_wastes_less_and_holds_the_same_tokens(config):
         assert labels[0][labels[0] >= 0].sort()[0].equal(labels[1][labels[1] >= 0].sort()[0])
 
 
-def test_every_update_and_process_has_random_numbers_of_its_own():
+def test_every_step_and_process_has_random_numbers_of_its_own():
     seeds = {
-        seed_of_update(seed, step, process)
+        seed_of_step(seed, step=step, process=process)
         for seed in (1, 2)
         for step in range(100)
         for process in range(4)

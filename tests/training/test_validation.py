@@ -27,7 +27,7 @@ def test_loss_is_per_token_whatever_the_batches(tiny_model, monkeypatch):
     model.train()
     for budget in (1, 30, 10_000):
         monkeypatch.setattr(validation, "VALIDATION_TOKENS", budget)
-        loss = validation_loss(model, pairs, Accelerator(cpu=True), config=model.config)
+        loss = validation_loss(model, pairs, accelerator=Accelerator(cpu=True), config=model.config)
         assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert model.training
 
@@ -47,7 +47,9 @@ def test_bleu_is_that_of_translating_the_text(tiny_model, monkeypatch, corpus, b
     translations = translate(model, tokenizer, sources, num_beams=beams)
     expected = score_translations(translations, references, target_language="en").bleu
     monkeypatch.setattr(validation, "VALIDATION_TOKENS", 12)
-    bleu = validation_bleu(model, tokenizer, pairs, Accelerator(cpu=True), beams=beams)
+    bleu = validation_bleu(
+        model, tokenizer, pairs=pairs, accelerator=Accelerator(cpu=True), beams=beams
+    )
     assert bleu == pytest.approx(expected)
     assert model.training
 
@@ -56,7 +58,9 @@ def test_right_translations_in_the_order_of_the_pairs_score_100(tiny_model, monk
     _, tokenizer, pairs = corpus
     targets = {tuple(s): t.tolist() for s, t in zip(*pairs.fetch(range(len(pairs))), strict=True)}
     monkeypatch.setattr(
-        validation, "_generate", lambda model, sources, beams: [targets[tuple(s)] for s in sources]
+        validation,
+        "_generate",
+        lambda model, sources, *, beams: [targets[tuple(s)] for s in sources],
     )
     model = tiny_model(vocab_size=len(tokenizer))
     validator = Validator(pairs, tokenizer, Accelerator(cpu=True), beams=1)
@@ -78,12 +82,12 @@ def test_translations_in_mixed_precision_are_those_of_the_saved_model(
     model = mixed_precision.prepare(tiny_model(vocab_size=len(tokenizer)))
     wrapped, generate, twins = model.forward, validation._generate, []
 
-    def watched(model, sources, beams):
+    def watched(model, sources, *, beams):
         twins.append(fast_model(model))
-        return generate(model, sources, beams)
+        return generate(model, sources, beams=beams)
 
     monkeypatch.setattr(validation, "_generate", torch.no_grad()(watched))
-    validation_bleu(model, tokenizer, pairs, mixed_precision, beams=1)
+    validation_bleu(model, tokenizer, pairs=pairs, accelerator=mixed_precision, beams=1)
     assert twins != []
     assert all(twins), "the fast search knows the model without its wrapping"
     assert model.forward is wrapped, "training goes on in mixed precision"
@@ -100,7 +104,10 @@ def test_the_scorer_gives_no_advice_on_what_a_half_trained_model_writes(
 
     monkeypatch.setattr(validation, "score_translations", score)
     model = tiny_model(vocab_size=len(tokenizer))
-    assert validation_bleu(model, tokenizer, pairs, Accelerator(cpu=True), beams=1) == 7.0
+    assert (
+        validation_bleu(model, tokenizer, pairs=pairs, accelerator=Accelerator(cpu=True), beams=1)
+        == 7.0
+    )
     assert not caplog.messages
     score()
     assert caplog.messages == ["forgot to detokenize"], "elsewhere it does"
