@@ -111,7 +111,7 @@ def usual_batches(lengths: np.ndarray, batch_tokens: int) -> list[list[int]]:
     batches = []
     for start in range(0, len(order), POOL):
         pool = sorted(order[start : start + POOL], key=lambda index: lengths[index][1])
-        batches += cut_batches(pool, lengths, batch_tokens)
+        batches += cut_batches(pool, lengths, batch_tokens=batch_tokens)
     shuffle(batches)
     return batches
 

@@ -142,7 +142,7 @@ def _add_average(commands: Commands) -> None:
 def _quickstart(options: argparse.Namespace) -> None:
     report = quickstart(options.output, options.text or [])
     program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
-    _say(describe(report, options.output, program))
+    _say(describe(report, options.output, program=program))
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -159,7 +159,7 @@ def _train(options: argparse.Namespace) -> None:
         for found in preview_cleaning(run, data):
             _say(found if isinstance(found, str) else "\t".join(map(in_one_line, found)))
         return
-    report = run_training(run, data, LoopArguments.with_preset(preset_of(run), loop))
+    report = run_training(run, data, loop=LoopArguments.with_preset(preset_of(run), loop))
     if report["training"]["stopped_by"] == "interrupt":
         raise KeyboardInterrupt(
             f"interrupted after step {report['training']['steps']}; the same command with "

@@ -66,10 +66,14 @@ def compare(plan: Plan) -> Record:
     memory: dict[str, Record] = {}
     interrupted = False
     try:
-        _follow(race.warm_up(), "warm-up", len(contenders) * len(sources))
-        _follow(race.run(plan.rounds), "measuring", race.expected_seconds(plan.rounds))
+        _follow(race.warm_up(), "warm-up", total=len(contenders) * len(sources))
+        _follow(race.run(plan.rounds), "measuring", total=race.expected_seconds(plan.rounds))
         if plan.memory:
-            _follow(_measure_memory(plan, makes, contenders, memory), "memory", len(contenders))
+            _follow(
+                _measure_memory(plan, makes, names=contenders, memory=memory),
+                "memory",
+                total=len(contenders),
+            )
     except KeyboardInterrupt:
         interrupted = True
     held = {**asdict(plan.memory), "contenders": memory} if memory else None
@@ -118,15 +122,15 @@ def _check_fits(case: Case, model: VanillaTransformerForConditionalGeneration) -
 
 
 def _measure_memory(
-    plan: Plan, makes: Contenders, names: Iterable[str], memory: dict[str, Record]
+    plan: Plan, makes: Contenders, *, names: Iterable[str], memory: dict[str, Record]
 ) -> Iterator[float]:
     """Enter the memory of every contender, yielding 1 after each."""
     for name in names:
-        memory[name] = describe_memory(makes, name, plan.memory, plan.load)
+        memory[name] = describe_memory(makes, name, case=plan.memory, load=plan.load)
         yield 1.0
 
 
-def _follow(steps: Iterable[float], what: str, total: float) -> None:
+def _follow(steps: Iterable[float], what: str, *, total: float) -> None:
     """Take all steps; on a terminal, show how far they are and what time is left."""
     is_seen = sys.stderr.isatty()
     with tqdm(

@@ -97,7 +97,7 @@ class Contenders:
         if engine == "ctranslate2":
             with TemporaryDirectory() as folder:
                 export_to_ctranslate2(self.model, self.tokenizer, folder)
-                return _translating(Path(folder), COMPUTE_TYPES[precision], self.threads)
+                return _translating(Path(folder), COMPUTE_TYPES[precision], threads=self.threads)
         return _generating(self.make_model(name))
 
     def make_model(self, name: str) -> PreTrainedModel:
@@ -150,12 +150,14 @@ def _generating(model: PreTrainedModel) -> Contender:
     """Return the `generate` of a model, as users call it."""
 
     def decode(sources: SourceRows, case: Case) -> list[list[int]]:
-        return generate(model, sources, case)[:, 1:].tolist()
+        return generate(model, sources, case=case)[:, 1:].tolist()
 
     return decode
 
 
-def generate(model: PreTrainedModel, sources: SourceRows, case: Case, **settings: object) -> object:
+def generate(
+    model: PreTrainedModel, sources: SourceRows, *, case: Case, **settings: object
+) -> object:
     """Return what `generate` of a model gives for a case."""
     ids = torch.tensor(sources)
     length = {"min_new_tokens": case.new_tokens, "max_new_tokens": case.new_tokens}
@@ -163,7 +165,7 @@ def generate(model: PreTrainedModel, sources: SourceRows, case: Case, **settings
     return model.generate(ids, attention_mask=torch.ones_like(ids), **search)
 
 
-def _translating(folder: Path, compute_type: str, threads: int) -> Contender:
+def _translating(folder: Path, compute_type: str, *, threads: int) -> Contender:
     """Return CTranslate2 on a folder that was exported for it."""
     import ctranslate2
 

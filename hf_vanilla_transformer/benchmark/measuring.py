@@ -83,6 +83,7 @@ class Race:
         self,
         contenders: Mapping[str, Contender],
         sources: Mapping[Case, SourceRows],
+        *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.contenders, self.sources, self.clock = contenders, sources, clock
@@ -120,11 +121,11 @@ class Race:
         for _ in range(rounds):
             for case, sources in self.sources.items():
                 for name, decode in self.contenders.items():
-                    runs = [self._time(decode, sources, case) for _ in range(case.runs)]
+                    runs = [self._time(decode, sources, case=case) for _ in range(case.runs)]
                     self.seconds[case][name].append(runs)
                     yield self._expected[case, name]
 
-    def _time(self, decode: Contender, sources: SourceRows, case: Case) -> float:
+    def _time(self, decode: Contender, sources: SourceRows, *, case: Case) -> float:
         began = self.clock()
         decode(sources, case)
         return self.clock() - began

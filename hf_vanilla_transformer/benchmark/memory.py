@@ -30,7 +30,7 @@ SMALL_CASE = Case(batch=1, beams=1, source_tokens=4, new_tokens=2)
 
 
 def describe_memory(
-    contenders: Contenders, name: str, case: Case, load: Callable[[], Model]
+    contenders: Contenders, name: str, *, case: Case, load: Callable[[], Model]
 ) -> dict[str, int | None]:
     """Return the bytes of a contender's keys and values, where they can be seen, and its growth.
 
@@ -40,19 +40,19 @@ def describe_memory(
         case: What it decodes.
         load: As for `growth`.
     """
-    figures = {"growth": growth(load, name, case, threads=contenders.threads)}
+    figures = {"growth": growth(load, name, case=case, threads=contenders.threads)}
     if name.startswith("ctranslate2"):
         return figures
     config = contenders.model.config
-    formula = cache_bytes(name, case, config)
-    measured = held_bytes(contenders.make_model(name), case, config)
+    formula = cache_bytes(name, case, config=config)
+    measured = held_bytes(contenders.make_model(name), case, config=config)
     by_kind = {"formula": formula, "measured": measured}
     return {
         f"{side} {kind}": sizes[side] for side in formula for kind, sizes in by_kind.items()
     } | figures
 
 
-def cache_bytes(name: str, case: Case, config: VanillaTransformerConfig) -> Bytes:
+def cache_bytes(name: str, case: Case, *, config: VanillaTransformerConfig) -> Bytes:
     """Return what keys and values of a contender take, by formula.
 
     A position of a layer takes h * (d_k + d_v) numbers. Ours holds B * S positions of the source,
@@ -74,7 +74,7 @@ def cache_bytes(name: str, case: Case, config: VanillaTransformerConfig) -> Byte
     return {"cross": rows * case.source_tokens * position, "self": rows * own * position}
 
 
-def held_bytes(model: PreTrainedModel, case: Case, config: VanillaTransformerConfig) -> Bytes:
+def held_bytes(model: PreTrainedModel, case: Case, *, config: VanillaTransformerConfig) -> Bytes:
     """Decode a case with our model or Marian; return what its cache took at the end.
 
     Raises:
@@ -82,14 +82,14 @@ def held_bytes(model: PreTrainedModel, case: Case, config: VanillaTransformerCon
     """
     sources = draw_sources(case, config)
     if isinstance(model, MarianMTModel):
-        cache = generate(model, sources, case, return_dict_in_generate=True)[CACHE_KEY]
+        cache = generate(model, sources, case=case, return_dict_in_generate=True)[CACHE_KEY]
         pair = {"cross": cache.cross_attention_cache, "self": cache.self_attention_cache}
         return {
             kind: sum(_size(x) for layer in half.layers for x in (layer.keys, layer.values))
             for kind, half in pair.items()
         }
     with _states_of(model) as states:
-        generate(model, sources, case)
+        generate(model, sources, case=case)
     if len(states) != 1:
         raise ValueError("the model did not decode on its fast path")
     return {
@@ -124,7 +124,7 @@ def _states_of(model: PreTrainedModel) -> Iterator[list[DecodingState]]:
         del decoder.start
 
 
-def growth(load: Callable[[], Model], name: str, case: Case, *, threads: int) -> int | None:
+def growth(load: Callable[[], Model], name: str, *, case: Case, threads: int) -> int | None:
     """Return by how much a fresh process grows at most while it decodes a case.
 
     What it holds before, weights and libraries, is not counted.

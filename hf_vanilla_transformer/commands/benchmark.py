@@ -143,7 +143,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     preset = options.preset or PRESET
     return Plan(
         title=options.model or f"{preset} of random weights",
-        load=_model_loader(options.model, preset, options.vocab_size),
+        load=_model_loader(options.model, preset, vocab_size=options.vocab_size),
         cases=[Case(*case, *tokens) for case in options.cases or map(_batch_and_beams, CASES)],
         lengths=[Case(*LENGTH_SEARCH, options.source_tokens, length) for length in lengths],
         memory=MEMORY_CASE if options.memory else None,
@@ -153,7 +153,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     )
 
 
-def _model_loader(name: str | None, preset: str, vocab_size: int | None) -> partial[Model]:
+def _model_loader(name: str | None, preset: str, *, vocab_size: int | None) -> partial[Model]:
     """Return what makes model and tokenizer, in another process too."""
     if name:
         return partial(load_model, name)

@@ -165,7 +165,7 @@ def _journal(
     """Return the notes of all that decides the translations."""
     search = {"batch_tokens": settings.batch_tokens, "generation": settings.generation}
     task = [stamp, settings.dtype, search, test_set.sources]
-    return Journal(output, task, accelerator.process_index)
+    return Journal(output, task, process=accelerator.process_index)
 
 
 def read_test_set(

@@ -72,11 +72,11 @@ def export_to_ctranslate2(
     """
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"quantization={quantization!r} is not one of {', '.join(QUANTIZATIONS)}")
-    check_model(model, "CTranslate2", CTRANSLATE2_SUPPORTS)
+    check_model(model, "CTranslate2", expressible=CTRANSLATE2_SUPPORTS)
     check_is_new(folder)
     spec = _new_spec(_import_specs(), model.config)
-    target_tokens = _register_vocabularies(spec, model.config, tokenizer)
-    _set_weights(spec, float_weights(model), model)
+    target_tokens = _register_vocabularies(spec, model.config, tokenizer=tokenizer)
+    _set_weights(spec, float_weights(model), model=model)
     spec.validate()
     spec.optimize(quantization=quantization)
     suppressed = [[target_tokens[index]] for index in suppressed_ids(model, tokenizer)]
@@ -108,12 +108,12 @@ def _new_spec(specs: ModuleType, config: VanillaTransformerConfig) -> "Transform
 
 
 def _register_vocabularies(
-    spec: "TransformerSpec", config: VanillaTransformerConfig, tokenizer: PreTrainedTokenizerBase
+    spec: "TransformerSpec", config: VanillaTransformerConfig, *, tokenizer: PreTrainedTokenizerBase
 ) -> list[str]:
     """Set the tokens of both sides, and return the target's."""
-    source = _tokens(tokenizer, config.vocab_size, "source")
+    source = _tokens(tokenizer, config.vocab_size, side="source")
     target_size = config.decoder_vocab_size or config.vocab_size
-    target = _tokens(getattr(tokenizer, "target", tokenizer), target_size, "target")
+    target = _tokens(getattr(tokenizer, "target", tokenizer), target_size, side="target")
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     start = target[config.decoder_start_token_id]
@@ -124,15 +124,15 @@ def _register_vocabularies(
     return target
 
 
-def _tokens(tokenizer: PreTrainedTokenizerBase, rows: int, side: str) -> list[str]:
+def _tokens(tokenizer: PreTrainedTokenizerBase, rows: int, *, side: str) -> list[str]:
     """Return the token of every id; a row of no token gets a name that is no token."""
     by_id = {index: token for token, index in tokenizer.get_vocab().items()}
-    check_tokenizer(max(by_id) + 1, rows, side)
+    check_tokenizer(max(by_id) + 1, rows, side=side)
     return [by_id.get(index, f"<no token {index}>") for index in range(rows)]
 
 
 def _set_weights(
-    spec: "TransformerSpec", weights: dict[str, Tensor], model: PreTrainedModel
+    spec: "TransformerSpec", weights: dict[str, Tensor], *, model: PreTrainedModel
 ) -> None:
     config = model.config
     for name in ("encoder", "decoder"):
@@ -142,30 +142,30 @@ def _set_weights(
         table = positions.table(position_rows(model), torch.empty(0))
         stack.position_encodings.encodings = table.detach().float()
         if config.norm_position == "pre":
-            _set_norm(stack.layer_norm, weights, f"{prefix}.layer_norm")
+            _set_norm(stack.layer_norm, weights, name=f"{prefix}.layer_norm")
         for index, layer in enumerate(stack.layer):
-            _set_layer(layer, weights, f"{prefix}.layers.{index}")
+            _set_layer(layer, weights, name=f"{prefix}.layers.{index}")
     spec.encoder.embeddings[0].weight = weights["model.encoder.embed_tokens.weight"]
     spec.decoder.embeddings.weight = weights["model.decoder.embed_tokens.weight"]
     _set_linear(spec.decoder.projection, weights, "lm_head")
 
 
-def _set_layer(layer: "LayerSpec", weights: dict[str, Tensor], name: str) -> None:
+def _set_layer(layer: "LayerSpec", weights: dict[str, Tensor], *, name: str) -> None:
     attention, prefix = layer.self_attention, f"{name}.self_attn"
     _set_linear(attention.linear[0], weights, *(f"{prefix}.{x}_proj" for x in "qkv"))
     _set_linear(attention.linear[1], weights, f"{prefix}.out_proj")
-    _set_norm(attention.layer_norm, weights, f"{prefix}_layer_norm")
+    _set_norm(attention.layer_norm, weights, name=f"{prefix}_layer_norm")
     if hasattr(layer, "attention"):
         attention, prefix = layer.attention, f"{name}.cross_attn"
         _set_linear(attention.linear[0], weights, f"{prefix}.q_proj")
         _set_linear(attention.linear[1], weights, f"{prefix}.k_proj", f"{prefix}.v_proj")
         _set_linear(attention.linear[2], weights, f"{prefix}.out_proj")
-        _set_norm(attention.layer_norm, weights, f"{prefix}_layer_norm")
+        _set_norm(attention.layer_norm, weights, name=f"{prefix}_layer_norm")
     _set_linear(layer.ffn.linear_0, weights, f"{name}.ffn.fc1")
     _set_linear(layer.ffn.linear_1, weights, f"{name}.ffn.fc2")
     if hasattr(layer.ffn, "linear_0_noact"):
         _set_linear(layer.ffn.linear_0_noact, weights, f"{name}.ffn.gate")
-    _set_norm(layer.ffn.layer_norm, weights, f"{name}.ffn_layer_norm")
+    _set_norm(layer.ffn.layer_norm, weights, name=f"{name}.ffn_layer_norm")
 
 
 def _set_linear(linear: "LayerSpec", weights: dict[str, Tensor], *names: str) -> None:
@@ -175,7 +175,7 @@ def _set_linear(linear: "LayerSpec", weights: dict[str, Tensor], *names: str) ->
         linear.bias = torch.cat([weights[f"{name}.bias"] for name in names])
 
 
-def _set_norm(norm: "LayerSpec", weights: dict[str, Tensor], name: str) -> None:
+def _set_norm(norm: "LayerSpec", weights: dict[str, Tensor], *, name: str) -> None:
     norm.gamma, norm.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 

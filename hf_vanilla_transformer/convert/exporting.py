@@ -21,7 +21,7 @@ SINUSOID_ROWS = 1024
 
 
 def check_model(
-    model: PreTrainedModel, form: str, expressible: dict[str, tuple[object, ...]]
+    model: PreTrainedModel, form: str, *, expressible: dict[str, tuple[object, ...]]
 ) -> None:
     """Refuse a model that a format cannot hold.
 
@@ -113,7 +113,7 @@ def suppressed_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     return sorted({model.config.pad_token_id, *chosen, *past})
 
 
-def check_tokenizer(size: int, rows: int, side: str) -> None:
+def check_tokenizer(size: int, rows: int, *, side: str) -> None:
     """Refuse a tokenizer with more entries than a model has embeddings.
 
     Raises:

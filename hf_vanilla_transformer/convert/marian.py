@@ -66,11 +66,11 @@ def export_to_marian(
             express a field of the configuration; the folder holds something; the tokenizer is
             another model's.
     """
-    check_model(model, "Marian", MARIAN_SUPPORTS)
+    check_model(model, "Marian", expressible=MARIAN_SUPPORTS)
     check_is_new(folder)
     target = getattr(tokenizer, "target", tokenizer)
-    check_tokenizer(len(tokenizer), model.config.vocab_size, "source")
-    check_tokenizer(len(target), model.lm_head.out_features, "target")
+    check_tokenizer(len(tokenizer), model.config.vocab_size, side="source")
+    check_tokenizer(len(target), model.lm_head.out_features, side="target")
     with write_folder(folder) as unfinished:
         _marian_config(model).save_pretrained(unfinished)
         _marian_generation_config(model, tokenizer).save_pretrained(unfinished)
@@ -143,7 +143,7 @@ def _marian_weights(
     for name, tensor in weights.items():
         if "embed_tokens" in name or name == "lm_head.weight":
             tensor = functional.pad(tensor, (0, 0, 0, rows - len(tensor)))
-        found[_rename(name)] = _reorder_features(name, tensor, order)
+        found[_rename(name)] = _reorder_features(name, tensor, order=order)
         if name.endswith("_proj.weight"):
             bias_name = name.removesuffix("weight") + "bias"
             if bias_name not in weights:
@@ -157,7 +157,7 @@ def _rename(name: str) -> str:
     return name
 
 
-def _reorder_features(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+def _reorder_features(name: str, tensor: Tensor, *, order: Tensor) -> Tensor:
     """Permute the axis of a tensor that runs over d_model; sums over it do not mind."""
     if "layer_norm" in name or ".out_proj." in name or ".fc2." in name:
         return tensor[order]

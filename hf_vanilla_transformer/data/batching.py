@@ -39,13 +39,14 @@ def epoch_batches(
     generator = np.random.default_rng([seed, epoch])
     chance = generator.permutation(len(lengths))  # pairs of equal lengths meet in random order
     order = np.lexsort((chance, lengths[:, 0], lengths[:, 1], lengths.max(axis=1)))
-    batches = list(cut_batches(order, lengths, batch_tokens))
+    batches = list(cut_batches(order, lengths, batch_tokens=batch_tokens))
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
 def cut_batches(
     order: Sequence[int] | np.ndarray,
     lengths: Sequence[tuple[int, ...]] | np.ndarray,
+    *,
     batch_tokens: int,
 ) -> Iterator[np.ndarray]:
     """Cut a sequence of indices into batches whose padded size fits the budget on every side.
@@ -69,7 +70,7 @@ def cut_batches(
         start += count
 
 
-def split_batch(batch: np.ndarray, lengths: np.ndarray, parts: int) -> list[np.ndarray]:
+def split_batch(batch: np.ndarray, lengths: np.ndarray, *, parts: int) -> list[np.ndarray]:
     """Deal the pairs of a batch into exactly `parts` runs with about as many tokens each.
 
     Args:

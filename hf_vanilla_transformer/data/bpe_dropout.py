@@ -60,8 +60,8 @@ class BpeDropout:
         self,
         corpora: Sequence[Corpus],
         tokenizer: PreTrainedTokenizerBase,
-        pairs: EncodedPairs,
         *,
+        pairs: EncodedPairs,
         probability: float,
         seed: int,
         folder: Path,
@@ -89,7 +89,7 @@ class BpeDropout:
             if not folder.is_dir():
                 schema, places = id_schema(self._tokenizer), self._pairs.places
                 tables = self._tables(schema, number)
-                write_pairs(folder, tables, schema, places=places, counts={})
+                write_pairs(folder, tables, schema=schema, places=places, counts={})
         return open_pairs(folder)
 
     def discard_before(self, number: int) -> None:
@@ -118,7 +118,7 @@ class BpeDropout:
                 yield make_table(
                     sources,
                     targets,
-                    schema,
+                    schema=schema,
                     lines=lines[: len(block)],
                     digests=digests[indices],
                     place=place,
@@ -139,7 +139,7 @@ class BpeDropout:
             self._tokenizer(text_target=list(targets), **plain),
         ]
         sides = [
-            _split_anew(side.encodings, merging, generator)
+            _split_anew(side.encodings, merging, generator=generator)
             for side, merging in zip(encoded, (self._sides[0], self._sides[-1]), strict=True)
         ]
         lengths = np.array([list(map(len, side)) for side in sides]).max(axis=0)
@@ -164,7 +164,7 @@ def _merges(tokenizer: PreTrainedTokenizerBase) -> list[Merges]:
 
 
 def _split_anew(
-    texts: Sequence[Encoding], merging: MergeDropout, generator: np.random.Generator
+    texts: Sequence[Encoding], merging: MergeDropout, *, generator: np.random.Generator
 ) -> list[Sequence[int]]:
     """Return the ids of texts with their words split at random."""
     words, counts = [], []

@@ -45,7 +45,7 @@ class EncodedPairs:
         """Hold ids in memory; the origin of a pair is its number."""
         numbers = np.arange(1, len(sources) + 1)
         schema = pairs_schema(pa.int32())
-        table = make_table(sources, targets, schema, lines=numbers, digests=numbers)
+        table = make_table(sources, targets, schema=schema, lines=numbers, digests=numbers)
         return cls(table, places=["pair"], counts={})
 
     def __len__(self) -> int:
@@ -134,7 +134,12 @@ class EncodedBlock(NamedTuple):
         kept = [index for index, verdict in enumerate(self.verdicts) if verdict is None]
         lines = np.array([self.rows[index][0] for index in kept])
         return make_table(
-            self.sources, self.targets, schema, lines=lines, digests=self.digests[kept], place=place
+            self.sources,
+            self.targets,
+            schema=schema,
+            lines=lines,
+            digests=self.digests[kept],
+            place=place,
         )
 
 
@@ -154,8 +159,8 @@ def pairs_schema(id_type: pa.DataType) -> pa.Schema:
 def make_table(
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
-    schema: pa.Schema,
     *,
+    schema: pa.Schema,
     lines: np.ndarray,
     digests: np.ndarray,
     place: int = 0,
@@ -178,21 +183,21 @@ class Dropped(NamedTuple):
 
 
 def find_dropped(
-    corpora: Iterable[Corpus], tokenizer: PreTrainedTokenizerBase, cleaner: Cleaner
+    corpora: Iterable[Corpus], tokenizer: PreTrainedTokenizerBase, *, cleaner: Cleaner
 ) -> Iterator[Dropped]:
     """Yield what cleaning would leave out, in the order of the corpora; write nothing.
 
     When all is read, `cleaner.describe()` has the counts.
     """
     for corpus in corpora:
-        for block in encode_blocks(corpus.rows(ignore), tokenizer, cleaner):
+        for block in encode_blocks(corpus.rows(ignore), tokenizer, cleaner=cleaner):
             for (line, source, target), verdict in zip(block.rows, block.verdicts, strict=True):
                 if verdict is not None:
                     yield Dropped(verdict, f"{corpus.place} {line}", source, target)
 
 
 def encode_blocks(
-    rows: Iterable[Row], tokenizer: PreTrainedTokenizerBase, cleaner: Cleaner
+    rows: Iterable[Row], tokenizer: PreTrainedTokenizerBase, *, cleaner: Cleaner
 ) -> Iterator[EncodedBlock]:
     """Clean and tokenise rows, some thousands at a time.
 
@@ -245,7 +250,7 @@ def encode_pairs(
     """
     cleaner = Cleaner(Cleaning(max_length=max_length))
     rows = ((number, *pair) for number, pair in enumerate(pairs, start=1))
-    blocks = encode_blocks(rows, tokenizer, cleaner)
+    blocks = encode_blocks(rows, tokenizer, cleaner=cleaner)
     tables = [block.table(pairs_schema(pa.int32()), place=0) for block in blocks]
     check_some_kept(cleaner, name)
     report_cleaning(cleaner, name)

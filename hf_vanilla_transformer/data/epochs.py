@@ -55,7 +55,7 @@ class TrainingData:
     """
 
     def __init__(
-        self, pairs: EncodedPairs, options: PassOptions, dropout: BpeDropout | None = None
+        self, pairs: EncodedPairs, options: PassOptions, *, dropout: BpeDropout | None = None
     ) -> None:
         self.pairs = pairs
         self._options, self._dropout = options, dropout
@@ -68,9 +68,9 @@ class TrainingData:
         cls,
         corpora: Sequence[Corpus],
         tokenizer: PreTrainedTokenizerBase,
+        *,
         cleaning: Cleaning,
         options: PassOptions,
-        *,
         passes: Path,
         cache: Path | None = None,
     ) -> "TrainingData":
@@ -89,13 +89,13 @@ class TrainingData:
                 leave out, or there are more or fewer weights than corpora.
         """
         check_corpus_weights(options.weights, corpora)
-        pairs = prepare_pairs(corpora, tokenizer, cleaning, name="training", cache=cache)
+        pairs = prepare_pairs(corpora, tokenizer, cleaning=cleaning, name="training", cache=cache)
         if not options.bpe_dropout:
             return cls(pairs, options)
         dropout = BpeDropout(
             corpora,
             tokenizer,
-            pairs,
+            pairs=pairs,
             probability=options.bpe_dropout,
             seed=options.seed,
             folder=passes,
@@ -109,7 +109,7 @@ class TrainingData:
         if set(self._weights) == {1.0}:
             return pairs
         generator = np.random.default_rng([self._options.seed, number])
-        return pairs.select(_weighted_rows(pairs.sizes, self._weights, generator))
+        return pairs.select(_weighted_rows(pairs.sizes, self._weights, generator=generator))
 
     def discard_before(self, number: int) -> None:
         """Delete what was written for the passes before one: no run resumes them any more."""
@@ -144,7 +144,7 @@ def warn_of_overlap(training: EncodedPairs, validation: EncodedPairs) -> int:
 
 
 def _weighted_rows(
-    sizes: Sequence[int], weights: Sequence[float], generator: np.random.Generator
+    sizes: Sequence[int], weights: Sequence[float], *, generator: np.random.Generator
 ) -> np.ndarray:
     """Return the rows of consecutive corpora, each as often as its weight says."""
     chosen, start = [], 0

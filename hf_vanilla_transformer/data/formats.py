@@ -42,10 +42,10 @@ def read_tsv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
     for number, line in enumerate(iterate_lines(path, on_read), start=1):
         cells = line.split("\t")
         if number == 1 and _is_header(cells, languages):
-            columns, width = _find_columns(cells, languages, path), len(cells)
+            columns, width = _find_columns(cells, languages, name=path), len(cells)
             continue
         if number == 1:
-            _warn_of_near_header(cells, languages, path)
+            _warn_of_near_header(cells, languages, path=path)
         if len(cells) != width:
             raise ValueError(
                 f"{path}, line {number}: {len(cells)} columns, expected {width}"
@@ -69,7 +69,7 @@ def read_csv(path: Path, languages: Languages, on_read: OnRead = ignore) -> Iter
         for cells in records:
             if not header:
                 header = cells
-                source, target = _find_columns(header, languages, path)
+                source, target = _find_columns(header, languages, name=path)
             elif not cells:
                 yield number, "", ""
             elif len(cells) != len(header):
@@ -127,7 +127,7 @@ def read_parquet(path: Path, languages: Languages, on_read: OnRead = ignore) -> 
         raise ValueError(f"{path} is not a Parquet file ({_reason_of(error)})") from error
     with file:
         share = path.stat().st_size / max(1, file.metadata.num_rows)
-        for row in _rows_of_tables(_tables_of_parquet(file, path), languages, str(path)):
+        for row in _rows_of_tables(_tables_of_parquet(file, path), languages, name=str(path)):
             yield row
             on_read(share)
 
@@ -143,7 +143,7 @@ def read_dataset(
     size = sum(Path(file["filename"]).stat().st_size for file in dataset.cache_files)
     share = size / max(1, len(dataset))
     tables = dataset.with_format("arrow").iter(BATCH_ROWS)
-    for row in _rows_of_tables(tables, languages, name):
+    for row in _rows_of_tables(tables, languages, name=name):
         yield row
         on_read(share)
 
@@ -173,16 +173,18 @@ def _reason_of(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _rows_of_tables(tables: Iterable[pa.Table], languages: Languages, name: str) -> Iterator[Row]:
+def _rows_of_tables(
+    tables: Iterable[pa.Table], languages: Languages, *, name: str
+) -> Iterator[Row]:
     """Yield the rows of consecutive Arrow tables, flat or with a struct `translation`."""
     number = 0
     for table in tables:
         index = table.schema.get_field_index("translation")
         if index >= 0 and pa.types.is_struct(table.schema.types[index]):
             table = pa.Table.from_struct_array(table["translation"])
-        found = _find_columns(table.column_names, languages, name)
+        found = _find_columns(table.column_names, languages, name=name)
         columns = [table.column_names[index] for index in found]
-        texts = [_texts_of_column(table[column], name, number + 1) for column in columns]
+        texts = [_texts_of_column(table[column], name, first=number + 1) for column in columns]
         for row in zip(*texts, strict=True):
             number += 1
             for column, text in zip(columns, row, strict=True):
@@ -196,7 +198,7 @@ def _rows_of_tables(tables: Iterable[pa.Table], languages: Languages, name: str)
             yield number, *row
 
 
-def _texts_of_column(column: pa.ChunkedArray, name: str, first: int) -> list[object]:
+def _texts_of_column(column: pa.ChunkedArray, name: str, *, first: int) -> list[object]:
     """Return the values of a column of which the first one is in row `first`."""
     try:
         return column.to_pylist()
@@ -250,7 +252,9 @@ def choose_names(found: Sequence[str], languages: Languages) -> tuple[str, str]:
     )
 
 
-def _find_columns(found: Sequence[str], languages: Languages, name: str | Path) -> tuple[int, int]:
+def _find_columns(
+    found: Sequence[str], languages: Languages, *, name: str | Path
+) -> tuple[int, int]:
     """Return the indices of the source and the target column."""
     try:
         source, target = choose_names(found, languages)
@@ -269,7 +273,7 @@ def _is_header(cells: Sequence[str], languages: Languages) -> bool:
     return any(name in cells for name in languages) or set(DEFAULT_COLUMNS) <= set(cells)
 
 
-def _warn_of_near_header(cells: Sequence[str], languages: Languages, path: Path) -> None:
+def _warn_of_near_header(cells: Sequence[str], languages: Languages, *, path: Path) -> None:
     """Warn of a first line that is taken for a pair and looks like names of columns."""
     names = {name.casefold() for name in (*DEFAULT_COLUMNS, *languages) if name}
     if any(cell.strip().casefold() in names for cell in cells):

@@ -102,14 +102,14 @@ def _split(blocks: Iterable[bytes], *, name: str) -> Iterator[str]:
             unfinished.append(block)
             continue
         data = b"".join([*unfinished, block[:end]])
-        yield from _lines(data, offset, name)
+        yield from _lines(data, offset, name=name)
         offset += len(data)
         unfinished = [block[end:]]
     if rest := b"".join(unfinished):
-        yield from _lines(rest + b"\n", offset, name)
+        yield from _lines(rest + b"\n", offset, name=name)
 
 
-def _lines(data: bytes, offset: int, name: str) -> Iterator[str]:
+def _lines(data: bytes, offset: int, *, name: str) -> Iterator[str]:
     r"""Yield the lines of bytes that end in `\n` and stand at `offset` in the text `name`."""
     try:
         text = data.decode("utf-8")

@@ -45,8 +45,8 @@ READ_BYTES = 1 << 20
 def prepare_pairs(
     corpora: Sequence[Corpus],
     tokenizer: PreTrainedTokenizerBase,
-    cleaning: Cleaning,
     *,
+    cleaning: Cleaning,
     name: str,
     cache: Path | None = None,
 ) -> EncodedPairs:
@@ -65,15 +65,17 @@ def prepare_pairs(
         ValueError: A corpus cannot be read, or no pair is left.
     """
     cache = cache or Path(datasets.config.HF_DATASETS_CACHE) / "hf_vanilla_transformer"
-    folder = cache / cache_key(corpora, tokenizer, cleaning)
+    folder = cache / cache_key(corpora, tokenizer, cleaning=cleaning)
     cleaner = Cleaner(cleaning)
     with waiting_for(lock_of(folder)):
         pairs = _open_cached(folder, name) if folder.is_dir() else None
         if pairs is None:
             schema = id_schema(tokenizer)
-            tables = _tokenised_tables(corpora, tokenizer, cleaner, schema, name)
+            tables = _tokenised_tables(
+                corpora, tokenizer, cleaner=cleaner, schema=schema, name=name
+            )
             places = [corpus.place for corpus in corpora]
-            write_pairs(folder, tables, schema, places=places, counts=cleaner.counts)
+            write_pairs(folder, tables, schema=schema, places=places, counts=cleaner.counts)
             pairs = open_pairs(folder)
     cleaner.kept, cleaner.counts = len(pairs), pairs.counts
     report_cleaning(cleaner, name)
@@ -81,7 +83,7 @@ def prepare_pairs(
 
 
 def cache_key(
-    corpora: Sequence[Corpus], tokenizer: PreTrainedTokenizerBase, cleaning: Cleaning
+    corpora: Sequence[Corpus], tokenizer: PreTrainedTokenizerBase, *, cleaning: Cleaning
 ) -> str:
     """Return a name for all that tokenised pairs depend on."""
     sources = [[corpus.place, corpus.languages, corpus.stamp()] for corpus in corpora]
@@ -114,8 +116,8 @@ def lock_of(folder: Path) -> Path:
 def write_pairs(
     folder: Path,
     tables: Iterable[pa.Table],
-    schema: pa.Schema,
     *,
+    schema: pa.Schema,
     places: Sequence[str],
     counts: dict[str, int],
 ) -> None:
@@ -204,6 +206,7 @@ def _checksum(file: Path, info: dict[str, object]) -> int:
 def _tokenised_tables(
     corpora: Sequence[Corpus],
     tokenizer: PreTrainedTokenizerBase,
+    *,
     cleaner: Cleaner,
     schema: pa.Schema,
     name: str,
@@ -211,7 +214,7 @@ def _tokenised_tables(
     """Yield the kept pairs of all corpora; tell of progress, and at the end what was left out."""
     progress = TokenisingProgress(name, corpora)
     for place, corpus in enumerate(corpora):
-        for block in encode_blocks(corpus.rows(progress.read), tokenizer, cleaner):
+        for block in encode_blocks(corpus.rows(progress.read), tokenizer, cleaner=cleaner):
             yield block.table(schema, place=place)
             progress.tell(len(block.rows))
     check_some_kept(cleaner, name)

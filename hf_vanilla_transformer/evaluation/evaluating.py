@@ -171,7 +171,7 @@ def _translated(
     sentences = Sentences(
         model,
         tokenizer,
-        test_set.sources,
+        sentences=test_set.sources,
         batch_tokens=settings.batch_tokens,
         generation=settings.generation,
     )

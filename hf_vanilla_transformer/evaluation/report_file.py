@@ -60,7 +60,9 @@ REPORT_SHAPE = {
 REPORT_SHAPE["arguments"]["from"] = (STRING, None)  # a word of Python, no name of a field
 
 
-def faults_of_report(value: object, shape: object = REPORT_SHAPE, place: str = "") -> Iterator[str]:
+def faults_of_report(
+    value: object, shape: object = REPORT_SHAPE, *, place: str = ""
+) -> Iterator[str]:
     """Say of every field that is of another shape where it is, what it is and what is expected."""
     if isinstance(shape, tuple):
         if value is None:
@@ -71,13 +73,13 @@ def faults_of_report(value: object, shape: object = REPORT_SHAPE, place: str = "
         yield f"{place or 'it'} is {reprlib.repr(value)}, not {expected}"
     elif isinstance(shape, list):
         for number, item in enumerate(value):
-            yield from faults_of_report(item, shape[0], f"{place}[{number}]")
+            yield from faults_of_report(item, shape[0], place=f"{place}[{number}]")
     elif isinstance(shape, dict):
-        yield from _faults_of_fields(value, shape, place)
+        yield from _faults_of_fields(value, shape, place=place)
 
 
 def _faults_of_fields(
-    value: dict[str, object], shape: dict[str, object], place: str
+    value: dict[str, object], shape: dict[str, object], *, place: str
 ) -> Iterator[str]:
     """Say what is wrong with the fields of an object."""
     if isinstance(shape, Whole):
@@ -86,7 +88,7 @@ def _faults_of_fields(
     for name, field in value.items():
         if name in shape or OTHERS in shape:
             inside = f"{place}.{name}" if place else name
-            yield from faults_of_report(field, shape.get(name, shape.get(OTHERS)), inside)
+            yield from faults_of_report(field, shape.get(name, shape.get(OTHERS)), place=inside)
 
 
 def _is_of_kind(value: object, shape: object) -> bool:

@@ -97,8 +97,8 @@ class Scorer:
             check_texts("reference", texts, place=_in_set(number, references))
         self.references = references
         tokenize = tokenize or _tokenization(target_language)
-        self.bleu = _bleu(references, tokenize, lowercase)
-        _warn_of_unsuitable(tokenize, target_language, references)
+        self.bleu = _bleu(references, tokenize, lowercase=lowercase)
+        _warn_of_unsuitable(tokenize, target_language, references=references)
         self.chrf = CHRF(lowercase=lowercase, references=references)
         is_asian = is_chinese_or_japanese(target_language)
         self.ter = TER(normalized=is_asian, asian_support=is_asian, references=references)
@@ -127,9 +127,9 @@ class Scorer:
         self.check_counts(hypotheses)
         if baseline is not None:
             self.check_counts(baseline, kind="baseline translations")
-            return _resampled([baseline, hypotheses], self.metrics, resamples)
+            return _resampled([baseline, hypotheses], self.metrics, resamples=resamples)
         if resamples:
-            return _resampled([hypotheses], self.metrics, resamples)
+            return _resampled([hypotheses], self.metrics, resamples=resamples)
         scores = {key: one.corpus_score(hypotheses, None) for key, one in self.metrics.items()}
         return [
             Measurement(key, score.name, score.score, str(self.metrics[key].get_signature()))
@@ -192,7 +192,7 @@ def _in_set(number: int, references: Sequence[Sequence[str]]) -> str:
     return f" in set {number}" if len(references) > 1 else ""
 
 
-def _bleu(references: Sequence[Sequence[str]], tokenize: str, lowercase: bool) -> BLEU:
+def _bleu(references: Sequence[Sequence[str]], tokenize: str, *, lowercase: bool) -> BLEU:
     """Return the metric, as `Scorer`."""
     if tokenize not in BLEU.TOKENIZERS:
         raise ValueError(f"tokenize={tokenize!r} is not one of {', '.join(BLEU.TOKENIZERS)}")
@@ -204,7 +204,7 @@ def _bleu(references: Sequence[Sequence[str]], tokenize: str, lowercase: bool) -
 
 
 def _resampled(
-    systems: Sequence[Sequence[str]], metrics: Mapping[str, Metric], resamples: int
+    systems: Sequence[Sequence[str]], metrics: Mapping[str, Metric], *, resamples: int
 ) -> list[Measurement]:
     """Return every metric of the last system with its interval, beside that of the first.
 
@@ -248,7 +248,7 @@ def _own_tokenizations(target_language: str | None) -> Iterator[tuple[str, str |
 
 
 def _warn_of_unsuitable(
-    tokenize: str, target_language: str | None, references: Sequence[Sequence[str]]
+    tokenize: str, target_language: str | None, *, references: Sequence[Sequence[str]]
 ) -> None:
     """Say so where BLEU would count what are no words of the language.
 

@@ -102,7 +102,7 @@ def draw_attention(
         if len(maps) > 1:
             axes.set_title(f"head {number}", fontproperties=text_font(11), color=FAINT)
         if highlight is not None:
-            _frame(axes, (-0.5, highlight - 0.5), (len(keys), 1))
+            _frame(axes, (-0.5, highlight - 0.5), size=(len(keys), 1))
         _tidy(axes)
         for label in axes.get_xticklabels():
             label.set_rotation(90 if len(label.get_text()) > LONGEST_UPRIGHT else 0)
@@ -112,8 +112,8 @@ def draw_attention(
 def draw_pronoun_attention(
     model: PreTrainedModel,
     tokenizer: VanillaTransformerTokenizer,
-    readings: Sequence[PronounReading],
     *,
+    readings: Sequence[PronounReading],
     path: str | Path,
     pronoun: str = "它",
 ) -> None:
@@ -133,7 +133,7 @@ def draw_pronoun_attention(
     Raises:
         ValueError: A sentence lacks the pronoun, or a translation the word.
     """
-    strips = [_read(model, tokenizer, reading, pronoun=pronoun) for reading in readings]
+    strips = [_read(model, tokenizer, reading=reading, pronoun=pronoun) for reading in readings]
     flat = [strip for pair in strips for strip in pair]
     width = STRIP_LEFT + TOKEN_WIDTH * max(len(strip.tokens) for strip in flat) + STRIP_RIGHT
     height = STRIP_TOP + max(_height(strip.weights) for strip in flat) + STRIP_BOTTOM + TITLE_HEIGHT
@@ -155,15 +155,15 @@ def draw_pronoun_attention(
                 TOKEN_WIDTH * len(strip.tokens),
                 _height(strip.weights),
             )
-            _draw_strip(figure, box, strip)
+            _draw_strip(figure, box, strip=strip)
     figure.savefig(path, format="png", bbox_inches="tight")
 
 
 def _read(
     model: PreTrainedModel,
     tokenizer: VanillaTransformerTokenizer,
-    reading: PronounReading,
     *,
+    reading: PronounReading,
     pronoun: str,
 ) -> tuple[_Strip, _Strip]:
     """Run the model; return what the pronoun reads and what its translation reads."""
@@ -228,14 +228,14 @@ def _height(weights: Tensor) -> float:
     return MEAN_HEIGHT + layers * (LAYER_GAP + heads * HEAD_HEIGHT)
 
 
-def _draw_strip(figure: Figure, box: tuple[float, float, float, float], strip: _Strip) -> None:
+def _draw_strip(figure: Figure, box: tuple[float, float, float, float], *, strip: _Strip) -> None:
     """Draw a strip into a box of left, bottom, width and height, in inches."""
     width, height = figure.get_size_inches()
     left, bottom, box_width, box_height = box
     axes = figure.add_axes((left / width, bottom / height, box_width / width, box_height / height))
     axes.set(xlim=(0, len(strip.tokens)), ylim=(box_height, 0))
     mean = strip.weights.mean((0, 1))
-    _draw_row(axes, mean, 0.0, MEAN_HEIGHT, strip.colours)
+    _draw_row(axes, mean, top=0.0, height=MEAN_HEIGHT, colours=strip.colours)
     for column, share in enumerate(mean.tolist()):
         axes.text(
             column + 0.5,
@@ -252,20 +252,20 @@ def _draw_strip(figure: Figure, box: tuple[float, float, float, float], strip: _
         top += LAYER_GAP
         marks[top + len(layer) * HEAD_HEIGHT / 2] = f"layer {number}"
         for of_head in layer:
-            _draw_row(axes, of_head, top, HEAD_HEIGHT, strip.colours)
+            _draw_row(axes, of_head, top=top, height=HEAD_HEIGHT, colours=strip.colours)
             top += HEAD_HEIGHT
     axes.set_yticks(list(marks), list(marks.values()))
     axes.set_xticks([column + 0.5 for column in range(len(strip.tokens))], strip.tokens)
     axes.xaxis.tick_top()
     axes.set_title(strip.title, fontproperties=text_font(12), color=FAINT, loc="left", pad=10)
-    _frame(axes, (strip.pronoun, 0), (1, MEAN_HEIGHT))
+    _frame(axes, (strip.pronoun, 0), size=(1, MEAN_HEIGHT))
     _tidy(axes)
     for label in axes.get_xticklabels():
         label.set_fontproperties(text_font(17))
     axes.get_xticklabels()[strip.pronoun].set_color(ACCENT)
 
 
-def _draw_row(axes: Axes, weights: Tensor, top: float, height: float, colours: str) -> None:
+def _draw_row(axes: Axes, weights: Tensor, *, top: float, height: float, colours: str) -> None:
     axes.pcolormesh(
         range(len(weights) + 1),
         [top, top + height],
@@ -277,7 +277,7 @@ def _draw_row(axes: Axes, weights: Tensor, top: float, height: float, colours: s
     )
 
 
-def _frame(axes: Axes, corner: tuple[float, float], size: tuple[float, float]) -> None:
+def _frame(axes: Axes, corner: tuple[float, float], *, size: tuple[float, float]) -> None:
     axes.add_patch(
         Rectangle(corner, *size, fill=False, edgecolor=ACCENT, linewidth=1.8, clip_on=False)
     )

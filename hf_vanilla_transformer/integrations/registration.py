@@ -74,8 +74,8 @@ def register_translation_task(pipeline_class: type[Pipeline]) -> None:
         pt=(AutoModelForSeq2SeqLM,),
         type="text",
     )
-    _accept_translation(pipelines, "_resolve_deprecated_task", lambda resolve, task: task)
-    _accept_translation(registry, "check_task", lambda check, task: check("translation"))
+    _accept_translation(pipelines, "_resolve_deprecated_task", accept=lambda resolve, task: task)
+    _accept_translation(registry, "check_task", accept=lambda check, task: check("translation"))
     registry.check_task("translation_en_to_fr")  # raises KeyError if the task is not accepted
 
 
@@ -91,7 +91,7 @@ class _TranslationTask(dict):
 
 
 def _accept_translation(
-    owner: object, name: str, accept: Callable[[Callable[[str], object], str], object]
+    owner: object, name: str, *, accept: Callable[[Callable[[str], object], str], object]
 ) -> None:
     """Wrap a function of a task's name, if there is one, where it refuses translation tasks."""
     function = getattr(owner, name, None)

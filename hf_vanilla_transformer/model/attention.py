@@ -81,12 +81,12 @@ class MultiHeadAttention(nn.Module):
         return self.split_heads(self.k_proj(x)), self.split_heads(self.v_proj(x))
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, show_weights: bool
+        self, query: Tensor, key: Tensor, *, value: Tensor, mask: Tensor | None, show_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """Attend with the configured backend, or with the one that shows its weights."""
         backend = "eager" if show_weights else self.config._attn_implementation
         dropout = self.config.attention_dropout if self.training else 0.0
-        if self.fast and not show_weights and is_worthwhile(backend, key, dropout):
+        if self.fast and not show_weights and is_worthwhile(backend, key, dropout=dropout):
             return fast_attention(query, key, value, mask), None
         return ATTENTION_FUNCTIONS[backend](query, key, value, mask, dropout)
 
@@ -105,8 +105,10 @@ class SelfAttention(MultiHeadAttention):
         query = self.split_heads(self.q_proj(x))
         key, value = self.project_keys_values(x)
         if cache is not None:
-            key, value = cache.extend(self.layer_idx, key, value)
-        context, weights = self.attend(query, key, value, mask, show_weights)
+            key, value = cache.extend(self.layer_idx, key, value=value)
+        context, weights = self.attend(
+            query, key, value=value, mask=mask, show_weights=show_weights
+        )
         return self.out_proj(context.transpose(1, 2).flatten(-2)), weights
 
 
@@ -129,7 +131,9 @@ class CrossAttention(MultiHeadAttention):
         key, value = self._memory_keys_values(memory, cache)
         beams, length = x.shape[0] // key.shape[0], x.shape[1]
         query = self.split_heads(self.q_proj(x.reshape(key.shape[0], beams * length, -1)))
-        context, weights = self.attend(query, key, value, mask, show_weights)
+        context, weights = self.attend(
+            query, key, value=value, mask=mask, show_weights=show_weights
+        )
         context = context.transpose(1, 2).reshape(x.shape[0], length, -1)
         if weights is not None and beams > 1:
             weights = weights.unflatten(2, (beams, length)).transpose(1, 2).flatten(0, 1)

@@ -44,8 +44,8 @@ def batch_settings(
 def in_batches(
     texts: Sequence[str],
     encode: Callable[[str], Sources],
-    translate: Callable[[Sources], Iterable[Result]],
     *,
+    translate: Callable[[Sources], Iterable[Result]],
     batch_tokens: int,
     pad_token_id: int,
     device: torch.device,
@@ -67,14 +67,16 @@ def in_batches(
         batches = list(longest_first(lengths, batch_tokens))
         rows = [_padded([sources[index] for index in batch], pad_token_id) for batch in batches]
         found: dict[int, Result] = {}
-        for batch, translated in zip(batches, on_all_cores(translate, rows, device), strict=True):
+        for batch, translated in zip(
+            batches, on_all_cores(translate, rows, device=device), strict=True
+        ):
             found.update(zip(batch, translated, strict=True))
         results += [found[index] for index in range(len(sources))]
     return results
 
 
 def on_all_cores(
-    work: Callable[[Batch], Result], batches: Sequence[Batch], device: torch.device
+    work: Callable[[Batch], Result], batches: Sequence[Batch], *, device: torch.device
 ) -> Iterator[Result]:
     """Yield what `work` makes of each batch, in order, several at a time on a CPU.
 

@@ -64,9 +64,9 @@ class VanillaTransformerCache:
         start = self._lengths[layer_idx]
         end = start + key.shape[2]
         if key.requires_grad:  # writing in place would spoil what backward needs of this step
-            return self._concatenate(layer_idx, key, value)
+            return self._concatenate(layer_idx, key, value=value)
         self._buffers[layer_idx] = tuple(
-            _with_room(buffer, new, start, end)
+            _with_room(buffer, new, start=start, end=end)
             for buffer, new in zip(
                 self._buffers[layer_idx] or (None, None), (key, value), strict=True
             )
@@ -136,7 +136,7 @@ class LaterCache(VanillaTransformerCache):
         return getattr(self, name)
 
 
-def _with_room(buffer: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:
+def _with_room(buffer: Tensor | None, new: Tensor, *, start: int, end: int) -> Tensor:
     if buffer is not None and end <= buffer.shape[2]:
         return buffer
     capacity = max(FIRST_CAPACITY, end if buffer is None else 2 * end)

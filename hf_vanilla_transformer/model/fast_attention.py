@@ -14,7 +14,7 @@ FEWEST_KEYS = 16
 MOST_KEYS = 256  # beyond, the weights that are kept cost more than what is saved
 
 
-def is_worthwhile(backend: str, key: Tensor, dropout: float) -> bool:
+def is_worthwhile(backend: str, key: Tensor, *, dropout: float) -> bool:
     """Tell whether `fast_attention` is faster than a backend, and can take its place.
 
     PyTorch's fused kernel is the faster one where products of float32 run at the "highest"

@@ -89,7 +89,9 @@ class FastGenerationMixin(TranslationGenerationMixin):
         twin = None if is_plain else fast_model(self)
         if twin is None:
             return prepare(inputs, model_kwargs, input_name, settings)
-        mask = checked_segments(model_kwargs.get("attention_mask"), inputs.shape, "attention_mask")
+        mask = checked_segments(
+            model_kwargs.get("attention_mask"), inputs.shape, name="attention_mask"
+        )
         outputs = BaseModelOutput(last_hidden_state=twin.encoder(inputs, _padding(mask)))
         outputs._twin = twin  # so that the search need not look for it again
         return {**model_kwargs, "encoder_outputs": outputs}
@@ -98,6 +100,7 @@ class FastGenerationMixin(TranslationGenerationMixin):
 def _fast_search(
     model: PreTrainedModel,
     input_ids: Tensor,
+    *,
     logits_processor: LogitsProcessorList,
     stopping_criteria: StoppingCriteriaList,
     generation_config: GenerationConfig,
@@ -115,11 +118,13 @@ def _fast_search(
     rules = compile_rules(
         logits_processor,
         stopping_criteria,
-        len(memory),
+        sentences=len(memory),
         max_length=generation_config.max_length,
         device=input_ids.device,
     )
-    obstacle = _obstacle(model, input_ids, generation_config, model_kwargs, rules)
+    obstacle = _obstacle(
+        model, input_ids, settings=generation_config, model_kwargs=model_kwargs, rules=rules
+    )
     twin = None if obstacle else getattr(encoded, "_twin", None) or fast_model(model)
     if twin is None:
         _tell(obstacle or "the model is not plain")
@@ -136,7 +141,7 @@ def _fast_search(
     found = _run(search, generation_config)
     if not generation_config.return_dict_in_generate:
         return found.sequences
-    return _output(found, _later_cache(model, encoded, mask, found.sequences))
+    return _output(found, _later_cache(model, encoded, mask=mask, sequences=found.sequences))
 
 
 def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
@@ -155,6 +160,7 @@ def _tell(obstacle: str) -> None:
 def _obstacle(
     model: PreTrainedModel,
     input_ids: Tensor,
+    *,
     settings: GenerationConfig,
     model_kwargs: dict[str, object],
     rules: SearchRules | str,
@@ -190,7 +196,7 @@ def _padding(mask: Tensor | None) -> Tensor | None:
 
 
 def _later_cache(
-    model: PreTrainedModel, encoded: BaseModelOutput, mask: Tensor | None, sequences: Tensor
+    model: PreTrainedModel, encoded: BaseModelOutput, *, mask: Tensor | None, sequences: Tensor
 ) -> LaterCache:
     """Return the cache of sequences [B*m, T], without their last token as in the library."""
 

@@ -41,7 +41,7 @@ class BeamTrace:
     beams: int
     steps: list[tuple[Tensor, Tensor]] = dataclasses.field(default_factory=list)
 
-    def read(self, ends: Tensor, prompt: Tensor, pad_token_id: int) -> tuple[Tensor, Tensor]:
+    def read(self, ends: Tensor, prompt: Tensor, *, pad_token_id: int) -> tuple[Tensor, Tensor]:
         """Return ids [B*m, T] and beam indices [B*m, T - T0] of hypotheses.
 
         Args:
@@ -53,7 +53,7 @@ class BeamTrace:
         ids, indices = [], []
         for row, found in enumerate(ends.tolist()):
             for end in found:
-                tokens, parents = ([], []) if end == NO_END else _read_back(steps, row, end)
+                tokens, parents = ([], []) if end == NO_END else _read_back(steps, row, end=end)
                 ids.append(tokens)
                 indices.append([row * self.beams + parent for parent in parents])
         prompts = prompt.repeat_interleave(ends.shape[1], 0)
@@ -67,7 +67,7 @@ def end_number(step: int, parents: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _read_back(
-    steps: list[dict[int, list[list[int]]]], row: int, end: int
+    steps: list[dict[int, list[list[int]]]], row: int, *, end: int
 ) -> tuple[list[int], list[int]]:
     """Return the tokens of a hypothesis, and the hypothesis that each was added to."""
     ids, parents = [end % 2**TOKEN_BITS], [(end >> TOKEN_BITS) % 2**PARENT_BITS]
@@ -92,13 +92,13 @@ class Finished:
         device: Of all tensors.
     """
 
-    def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
+    def __init__(self, sentences: int, beams: int, *, device: torch.device) -> None:
         self.scores = torch.full((sentences, beams), NEVER, dtype=torch.float32, device=device)
         self.is_real = torch.zeros((sentences, beams), dtype=torch.bool, device=device)
         self.ends = torch.full((sentences, beams), NO_END, device=device)
         self._all = self.scores.clone(), self.ends.clone()
 
-    def add(self, scores: Tensor, is_real: Tensor, ends: Tensor) -> None:
+    def add(self, scores: Tensor, is_real: Tensor, *, ends: Tensor) -> None:
         """Take up what is better than the worst that is held.
 
         Args:

@@ -61,13 +61,13 @@ def joined_int8(linears: Sequence[Int8Linear]) -> Callable[[Tensor], Tensor]:
         warnings.simplefilter("ignore")  # PyTorch is about to rename what makes such tensors
         joined = torch._make_per_channel_quantized_tensor(weight, scales, zeros, 0)
     bias = torch.cat(biases)
-    packed = _packed(joined, bias, "x86")
+    packed = _packed(joined, bias, engine="x86")
     # Without VNNI, products of 8-bit numbers saturate in pairs: activations then get 7 bits.
     has_vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
     multiply = bare(torch.ops.quantized.linear_dynamic.default)
     if len(weight) < WIDE:
         return lambda x: multiply(x, packed, not has_vnni)
-    for_many = _packed(joined, bias, "onednn")
+    for_many = _packed(joined, bias, engine="onednn")
     return lambda x: multiply(x, packed if x.shape[0] < MANY else for_many, not has_vnni)
 
 
@@ -76,7 +76,7 @@ def bare(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return getattr(operator, "_op", operator)
 
 
-def _packed(weight: Tensor, bias: Tensor, engine: str) -> torch.ScriptObject:
+def _packed(weight: Tensor, bias: Tensor, *, engine: str) -> torch.ScriptObject:
     with _engine_lock:  # the engine is one for all threads
         before = torch.backends.quantized.engine
         torch.backends.quantized.engine = engine if engine in _ENGINES else before

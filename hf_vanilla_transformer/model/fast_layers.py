@@ -89,9 +89,9 @@ class FastEncoderLayer:
         heads = (self.self_attn.split_heads(z) for z in self.qkv(y).split(self.widths, -1))
         context, _ = sdpa_attention(*heads, mask, 0.0)
         y = self.out(context.transpose(1, 2).flatten(-2))
-        x = layer.leaving(x, y, layer.self_attn_layer_norm)
+        x = layer.leaving(x, y, norm=layer.self_attn_layer_norm)
         y = self.ffn(layer.entering(x, layer.ffn_layer_norm))
-        return layer.leaving(x, y, layer.ffn_layer_norm)
+        return layer.leaving(x, y, norm=layer.ffn_layer_norm)
 
 
 class FastDecoder:
@@ -169,16 +169,16 @@ class FastDecoderLayer:
 
         def attend_self(y: Tensor) -> Tensor:
             query, key, value = self.self_qkv(y).split(self.self_widths, -1)
-            return self.self_out(state.attend_self(index, query, key, value))
+            return self.self_out(state.attend_self(index, query, key=key, value=value))
 
         def attend_memory(y: Tensor) -> Tensor:
             return self.cross_out(state.attend_memory(index, self.cross_query(y)))
 
-        x = self._residual(x, attend_self, self.self_norm)
-        x = self._residual(x, attend_memory, self.cross_norm)
-        return self._residual(x, self.ffn, self.ffn_norm)
+        x = self._residual(x, attend_self, norm=self.self_norm)
+        x = self._residual(x, attend_memory, norm=self.cross_norm)
+        return self._residual(x, self.ffn, norm=self.ffn_norm)
 
-    def _residual(self, x: Tensor, sublayer: TensorMap, norm: TensorMap) -> Tensor:
+    def _residual(self, x: Tensor, sublayer: TensorMap, *, norm: TensorMap) -> Tensor:
         """Join x with the sub-layer's output, as `ResidualLayer` does."""
         if self.is_pre_norm:
             return sublayer(norm(x)).add_(x)

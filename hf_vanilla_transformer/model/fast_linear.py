@@ -32,7 +32,7 @@ def pack(*linears: nn.Linear | Int8Linear, relu: bool = False) -> TensorMap:
         return (lambda x: product(x).relu_()) if relu else product
     if first.device.type == "cpu" and can_pack(first.dtype):
         return _pack_for_onednn(linears, relu)
-    return lambda x: _plain(x, linears, relu)
+    return lambda x: _plain(x, linears, relu=relu)
 
 
 def can_pack(dtype: torch.dtype) -> bool:
@@ -69,7 +69,7 @@ def _joined_bias(linears: Sequence[nn.Linear]) -> Tensor | None:
     )
 
 
-def _plain(x: Tensor, linears: Sequence[nn.Linear], relu: bool) -> Tensor:
+def _plain(x: Tensor, linears: Sequence[nn.Linear], *, relu: bool) -> Tensor:
     outputs = [functional.linear(x, linear.weight, linear.bias) for linear in linears]
     joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
     return joined.relu_() if relu else joined

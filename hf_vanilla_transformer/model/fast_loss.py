@@ -60,7 +60,7 @@ def fused_translation_loss(
             if bias is not None:
                 logit_sum = logit_sum + len(rows) * bias.float().sum()
             total = total - label_smoothing / len(weight) * logit_sum
-    return per_token(total, labels, num_items_in_batch)
+    return per_token(total, labels, num_items_in_batch=num_items_in_batch)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -91,9 +91,11 @@ class _ProjectedLoss(torch.autograd.Function):
             logits = torch.mm(states[rows], matrix.t(), out=buffer[: len(labels[rows])])
             if bias is not None:
                 logits += bias
-            loss, by_logits = _loss_and_gradient(logits, labels[rows, None], label_smoothing)
+            loss, by_logits = _loss_and_gradient(
+                logits, labels[rows, None], label_smoothing=label_smoothing
+            )
             total += loss
-            _add_gradients(gradients, by_logits, states, matrix, rows)
+            _add_gradients(gradients, by_logits, states=states, matrix=matrix, rows=rows)
         ctx.gradients = gradients
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
         return total
@@ -109,7 +111,7 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def _loss_and_gradient(
-    logits: Tensor, labels: Tensor, label_smoothing: float
+    logits: Tensor, labels: Tensor, *, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """Return the summed loss of logits [n, V] for labels [n, 1], and its gradient [n, V].
 
@@ -126,7 +128,12 @@ def _loss_and_gradient(
 
 
 def _add_gradients(
-    gradients: list[Tensor | None], by_logits: Tensor, states: Tensor, matrix: Tensor, rows: slice
+    gradients: list[Tensor | None],
+    by_logits: Tensor,
+    *,
+    states: Tensor,
+    matrix: Tensor,
+    rows: slice,
 ) -> None:
     """Carry the gradient of a chunk's logits [n, V] on to states, projection and bias."""
     by_states, by_weight, by_bias = gradients

@@ -40,7 +40,7 @@ class FastModel:
     """
 
     def __init__(
-        self, model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Tensor]
+        self, model: PreTrainedModel, pieces: list[nn.Module], *, tensors: list[Tensor]
     ) -> None:
         self.encoder = FastEncoder(model.get_encoder())
         self.decoder = FastDecoder(model.get_decoder(), model.get_output_embeddings())
@@ -73,13 +73,13 @@ def fast_model(model: PreTrainedModel) -> FastModel | None:
         return None
     pieces = _pieces(model)
     tensors = [tensor for piece in pieces for tensor in _weights(piece)]
-    if not _is_plain(model, pieces, tensors):
+    if not _is_plain(model, pieces, tensors=tensors):
         return None
     twin = _made.get(model)
     if twin is None or not twin.is_current(tensors):
         if not all(map(is_finite, tensors)):  # the ReLU of oneDNN would make 0 of NaN
             return None
-        twin = _made[model] = FastModel(model, pieces, tensors)
+        twin = _made[model] = FastModel(model, pieces, tensors=tensors)
     return twin
 
 
@@ -98,7 +98,7 @@ def _weights(piece: nn.Module) -> list[Tensor]:
     return [*own, piece.weight] if type(piece) is Int8Linear else own
 
 
-def _is_plain(model: PreTrainedModel, pieces: list[nn.Module], tensors: list[Tensor]) -> bool:
+def _is_plain(model: PreTrainedModel, pieces: list[nn.Module], *, tensors: list[Tensor]) -> bool:
     if torch.compiler.is_compiling() or any(map(_is_foreign, (model, model.base_model))):
         return False
     if any(type(piece) not in KNOWN_PARTS or _is_wrapped(piece) for piece in pieces):

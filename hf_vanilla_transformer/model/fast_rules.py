@@ -90,8 +90,8 @@ class SearchRules:
 def compile_rules(
     processors: LogitsProcessorList,
     criteria: StoppingCriteriaList,
-    sentences: int,
     *,
+    sentences: int,
     max_length: int,
     device: torch.device,
 ) -> SearchRules | str:

@@ -84,10 +84,12 @@ def greedy_search(search: Search) -> Hypotheses:
     logits = search.first_logits()
     while True:
         length += 1
-        tokens, scores = top_token(logits, search.rules, length, search.keeps_scores)
+        tokens, scores = top_token(
+            logits, search.rules, length=length, keeps_scores=search.keeps_scores
+        )
         highest.append(logits.gather(1, tokens[:, None]))
         tokens = torch.where(is_open, tokens, search.pad_token_id)
-        columns.append(_spread(tokens, rows, sentences, search.pad_token_id))
+        columns.append(_spread(tokens, rows, sentences=sentences, pad_token_id=search.pad_token_id))
         step_scores.append(scores)
         was_open.append(is_open.any())
         is_open = is_open & ~search.rules.are_ends(tokens, length)
@@ -103,7 +105,7 @@ def greedy_search(search: Search) -> Hypotheses:
     return Hypotheses(sequences, step_scores=_kept(step_scores[:steps], search))
 
 
-def _spread(tokens: Tensor, rows: Tensor, sentences: int, pad_token_id: int) -> Tensor:
+def _spread(tokens: Tensor, rows: Tensor, *, sentences: int, pad_token_id: int) -> Tensor:
     """Return the tokens of some rows as those of all sentences [B], padded."""
     if len(rows) == sentences:
         return tokens
@@ -128,7 +130,7 @@ class BeamSearch:
         self.length_penalty, self.early_stopping = length_penalty, early_stopping
         sentences, self.start = search.prompt.shape
         self.rows = torch.arange(sentences, device=search.prompt.device)
-        self.finished = Finished(sentences, beams, self.rows.device)
+        self.finished = Finished(sentences, beams, device=self.rows.device)
         self.trace = BeamTrace(beams)
         self.count = max(2, 1 + len(search.rules.ends)) * beams  # if all n end, n others go on
         self.running = torch.zeros((sentences, 1), dtype=torch.float32, device=self.rows.device)
@@ -154,14 +156,19 @@ class BeamSearch:
         check_finite(torch.cat(self.highest))
         self.finished.put_away(self.rows)
         scores, ends = self.finished.best(returned)
-        sequences, indices = self.trace.read(ends, search.prompt, search.pad_token_id)
+        sequences, indices = self.trace.read(ends, search.prompt, pad_token_id=search.pad_token_id)
         return Hypotheses(sequences, scores.flatten(), _kept(self.step_scores, search), indices)
 
     def _extend(self, logits: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Choose n running hypotheses [b, n] of a length: their tokens, and what they continue."""
         search, steps = self.search, length - self.start
         scores, tokens, parents, step_scores = top_continuations(
-            logits, self.running, search.rules, length, self.count, search.keeps_scores
+            logits,
+            self.running,
+            rules=search.rules,
+            length=length,
+            count=self.count,
+            keeps_scores=search.keeps_scores,
         )
         self.highest.append(scores[:, 0])
         if step_scores is not None:
@@ -170,7 +177,7 @@ class BeamSearch:
         has_ended = search.rules.are_ends(tokens, length)
         self.has_finished = self.has_finished or bool(has_ended.any())
         if self.has_finished:
-            self._collect(scores, tokens, parents, has_ended, steps)
+            self._collect(scores, tokens, parents=parents, has_ended=has_ended, steps=steps)
             scores, best = torch.where(has_ended, scores + NEVER, scores).topk(self.beams)
             tokens, parents = tokens.gather(1, best), parents.gather(1, best)
         n = slice(0, self.beams)
@@ -181,14 +188,14 @@ class BeamSearch:
         return tokens, parents
 
     def _collect(
-        self, scores: Tensor, tokens: Tensor, parents: Tensor, has_ended: Tensor, steps: int
+        self, scores: Tensor, tokens: Tensor, *, parents: Tensor, has_ended: Tensor, steps: int
     ) -> None:
         """Take up those of the best n continuations that have ended."""
         best = slice(0, self.beams)
         self.finished.add(
             scores[:, best] / steps**self.length_penalty,
             has_ended[:, best] & self.is_open[:, None],
-            end_number(steps - 1, parents[:, best], tokens[:, best]),
+            ends=end_number(steps - 1, parents[:, best], tokens[:, best]),
         )
 
     def _may_improve(self, steps: int) -> Tensor:

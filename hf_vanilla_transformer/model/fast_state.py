@@ -27,6 +27,7 @@ class DecodingState:
         self,
         memory: Sequence[tuple[Tensor, Tensor]],
         is_real: Tensor | None,
+        *,
         num_heads: int,
     ) -> None:
         self.num_heads = num_heads
@@ -88,7 +89,9 @@ class DecodingState:
         keys, values = self._newest[0][layer], self._newest[1][layer]
         keys.copy_(key.view(keys.shape))
         values.copy_(value.view(values.shape))
-        return self._attend(query, self._keys[layer], self._values[layer], self._own_bias)
+        return self._attend(
+            query, self._keys[layer], values=self._values[layer], bias=self._own_bias
+        )
 
     def attend_memory(self, layer: int, query: Tensor) -> Tensor:
         """Attend with query [R, h*d_k] to the source; return contexts [R, h*d_v]."""

@@ -49,7 +49,7 @@ def log_normalizer(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def top_token(
-    logits: Tensor, rules: SearchRules, length: int, keeps_scores: bool
+    logits: Tensor, rules: SearchRules, *, length: int, keeps_scores: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Return the likeliest token [B] of logits [B, V], and the processed logits if they are kept.
 
@@ -59,7 +59,7 @@ def top_token(
         length: Of the hypotheses with the new token.
         keeps_scores: Whether to return processed logits.
     """
-    scores = _restricted(logits.float(), rules, length)
+    scores = _restricted(logits.float(), rules, length=length)
     tokens = _likeliest(scores[0]) if len(scores) == 1 else highest(scores, 1)[1][:, 0]
     return tokens, scores if keeps_scores else None
 
@@ -74,7 +74,13 @@ def _likeliest(logits: Tensor) -> Tensor:
 
 
 def top_continuations(
-    logits: Tensor, running: Tensor, rules: SearchRules, length: int, count: int, keeps_scores: bool
+    logits: Tensor,
+    running: Tensor,
+    *,
+    rules: SearchRules,
+    length: int,
+    count: int,
+    keeps_scores: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Find the best continuations of each sentence.
 
@@ -93,10 +99,10 @@ def top_continuations(
     kept = None
     if keeps_scores:
         logits = logits.float().index_fill_(1, rules.removed, -torch.inf)
-        kept = _restricted(logits.log_softmax(-1), rules, length)
+        kept = _restricted(logits.log_softmax(-1), rules, length=length)
         values, tokens = highest(kept, count)
     else:
-        values, tokens = _top_log_probs(logits, rules, length, count)
+        values, tokens = _top_log_probs(logits, rules, length=length, count=count)
     values = values.clamp(min=NEVER).unflatten(0, running.shape) + running[..., None]
     scores, places = values.flatten(1).topk(count)
     tokens = tokens.unflatten(0, running.shape).flatten(1).gather(1, places)
@@ -104,12 +110,12 @@ def top_continuations(
 
 
 def _top_log_probs(
-    logits: Tensor, rules: SearchRules, length: int, count: int
+    logits: Tensor, rules: SearchRules, *, length: int, count: int
 ) -> tuple[Tensor, Tensor]:
     banned = rules.banned_at(length)
     # Few rows at a time, which stay in the processor's cache.
     parts = logits.split(max(1, CACHED // logits.shape[1]))
-    found = [_top_of_rows(part, rules.removed, banned, count) for part in parts]
+    found = [_top_of_rows(part, rules.removed, banned=banned, count=count) for part in parts]
     values, tokens = found[0] if len(found) == 1 else map(torch.cat, zip(*found, strict=True))
     forced = rules.forced_at(length)
     if forced is not None:
@@ -122,7 +128,7 @@ def _top_log_probs(
 
 
 def _top_of_rows(
-    logits: Tensor, removed: Tensor, banned: Tensor, count: int
+    logits: Tensor, removed: Tensor, *, banned: Tensor, count: int
 ) -> tuple[Tensor, Tensor]:
     """Return the highest log-probabilities [R, count] and their tokens, none of them banned."""
     logits = logits.float().index_fill_(1, removed, -torch.inf)
@@ -132,7 +138,7 @@ def _top_of_rows(
     return (values - peak) - log_sum, tokens
 
 
-def _restricted(scores: Tensor, rules: SearchRules, length: int) -> Tensor:
+def _restricted(scores: Tensor, rules: SearchRules, *, length: int) -> Tensor:
     """Set scores [R, V] of what must not be generated to minus infinity, in place."""
     scores.index_fill_(1, rules.banned_at(length), -torch.inf)
     forced = rules.forced_at(length)

@@ -148,7 +148,7 @@ def check_config_settings(
     Raises:
         ValueError: Names the setting and its value.
     """
-    check_names(config_class, settings, CLASS_SETTINGS)
+    check_names(config_class, settings, refused=CLASS_SETTINGS)
     check_rules(settings, CONFIG_RULES)
     for search in (settings, *(settings.get("task_specific_params") or {}).values()):
         check_search_settings(search)
@@ -167,5 +167,5 @@ def check_tokenizer_settings(
         ValueError: Names the setting and its value.
     """
     files = [name for name in settings if name.endswith(("_file", "_files"))]
-    check_names(tokenizer_class, settings, (*files, *TOKENIZER_OBJECTS))
+    check_names(tokenizer_class, settings, refused=(*files, *TOKENIZER_OBJECTS))
     check_rules(settings, TOKENIZER_RULES)

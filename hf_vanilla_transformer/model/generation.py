@@ -109,7 +109,7 @@ class TranslationGenerationMixin(GenerationMixin):
         )
         # The library fills up with -100 where the encoder's outputs are given.
         if name == "input_ids" and model_kwargs.get("encoder_outputs") is None:
-            check_token_ids(inputs, self.config.vocab_size, "the source")
+            check_token_ids(inputs, self.config.vocab_size, name="the source")
         if name == "input_ids" and model_kwargs.get("attention_mask") is None:
             model_kwargs["attention_mask"] = inputs.ne(self.config.pad_token_id).long()
         return inputs, name, model_kwargs

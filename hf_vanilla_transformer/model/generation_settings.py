@@ -145,7 +145,7 @@ def check_generation_file(name: str | PathLike[str] | None, arguments: dict[str,
         settings = read_object(file)
         check_search_settings(settings)
         settings.pop("_from_model_config", None)
-        check_names(GenerationConfig, settings, ("self",))
+        check_names(GenerationConfig, settings, refused=("self",))
 
 
 def check_ids(model: PreTrainedModel) -> None:

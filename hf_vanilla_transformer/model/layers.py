@@ -55,7 +55,7 @@ class ResidualLayer(GradientCheckpointingLayer):
         """Return what the sub-layer reads, [B, L, D]."""
         return norm(x) if self.is_pre_norm else x
 
-    def leaving(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def leaving(self, x: Tensor, y: Tensor, *, norm: nn.LayerNorm) -> Tensor:
         """Join the residual x with the sub-layer's output y, both [B, L, D]."""
         x = x + self.dropout(y)
         return x if self.is_pre_norm else norm(x)
@@ -78,9 +78,9 @@ class EncoderLayer(ResidualLayer):
         y, weights = self.self_attn(
             self.entering(x, self.self_attn_layer_norm), mask, show_weights=show_weights
         )
-        x = self.leaving(x, y, self.self_attn_layer_norm)
+        x = self.leaving(x, y, norm=self.self_attn_layer_norm)
         y = self.ffn(self.entering(x, self.ffn_layer_norm))
-        return self.leaving(x, y, self.ffn_layer_norm), weights
+        return self.leaving(x, y, norm=self.ffn_layer_norm), weights
 
 
 class DecoderLayer(ResidualLayer):
@@ -108,10 +108,10 @@ class DecoderLayer(ResidualLayer):
         y, self_weights = self.self_attn(
             self.entering(x, self.self_attn_layer_norm), self_mask, cache, show_weights
         )
-        x = self.leaving(x, y, self.self_attn_layer_norm)
+        x = self.leaving(x, y, norm=self.self_attn_layer_norm)
         y, cross_weights = self.cross_attn(
             self.entering(x, self.cross_attn_layer_norm), memory, cross_mask, cache, show_weights
         )
-        x = self.leaving(x, y, self.cross_attn_layer_norm)
+        x = self.leaving(x, y, norm=self.cross_attn_layer_norm)
         y = self.ffn(self.entering(x, self.ffn_layer_norm))
-        return self.leaving(x, y, self.ffn_layer_norm), self_weights, cross_weights
+        return self.leaving(x, y, norm=self.ffn_layer_norm), self_weights, cross_weights

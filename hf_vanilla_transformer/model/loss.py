@@ -34,10 +34,10 @@ def translation_loss(
         label_smoothing=label_smoothing,
         reduction="sum",
     )
-    return per_token(total, labels, num_items_in_batch)
+    return per_token(total, labels, num_items_in_batch=num_items_in_batch)
 
 
-def per_token(total: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+def per_token(total: Tensor, labels: Tensor, *, num_items_in_batch: Tensor | int | None) -> Tensor:
     """Divide a summed loss by the target tokens that are given, or by those of the labels."""
     if num_items_in_batch is None:
         num_items_in_batch = labels.ne(IGNORED_LABEL).sum()

@@ -48,7 +48,7 @@ def causal_mask(query_indices: Tensor, key_length: int) -> Tensor:
 
 
 def decoder_self_mask(
-    segments: Tensor | None, query_indices: Tensor, key_length: int, past_length: int | Tensor
+    segments: Tensor | None, query_indices: Tensor, *, key_length: int, past_length: int | Tensor
 ) -> Tensor | None:
     """Join the causal mask with the segments of the target.
 

@@ -222,7 +222,7 @@ class VanillaTransformerForConditionalGeneration(
         self.lm_head = self._get_resized_lm_head(self.lm_head, rows, mean_resizing=mean_resizing)
         self.lm_head.requires_grad_(is_trained)
         embeddings = super()._resize_token_embeddings(rows, None, mean_resizing)
-        change_rows(self.generation_config, old_rows, tokens, rows)
+        change_rows(self.generation_config, old_rows, tokens=tokens, rows=rows)
         return embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
@@ -295,7 +295,10 @@ class VanillaTransformerForConditionalGeneration(
         )
         wants_logits = given_or(return_logits, labels is None or not self.training)
         loss, logits = self._loss_and_logits(
-            output.last_hidden_state, labels, num_items_in_batch, wants_logits
+            output.last_hidden_state,
+            labels,
+            num_items_in_batch=num_items_in_batch,
+            wants_logits=wants_logits,
         )
         states = {name: value for name, value in output.items() if name != "last_hidden_state"}
         result = Seq2SeqLMOutput(loss=loss, logits=logits, **states)
@@ -305,6 +308,7 @@ class VanillaTransformerForConditionalGeneration(
         self,
         states: Tensor,
         labels: Tensor | None,
+        *,
         num_items_in_batch: Tensor | int | None,
         wants_logits: bool,
     ) -> tuple[Tensor | None, Tensor | None]:

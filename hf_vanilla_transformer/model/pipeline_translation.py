@@ -119,7 +119,7 @@ class TranslationPipeline(Pipeline):
         return in_batches(
             texts,
             partial(self.preprocess, **preprocess),
-            translate,
+            translate=translate,
             batch_tokens=BATCH_TOKENS // (settings.num_beams or 1),
             pad_token_id=settings.pad_token_id,
             device=self.model.device,
@@ -248,7 +248,7 @@ class TranslationPipeline(Pipeline):
             encoding = self._encode(text, src_lang, tgt_lang)
             length, limit = encoding["input_ids"].shape[1], self._length_limit()
             if length > limit:
-                self._report_too_long(text, length, limit, truncation)
+                self._report_too_long(text, length, limit=limit, truncation=truncation)
                 cut = {"truncation": True, "max_length": limit}
                 encoding = self._encode(text, src_lang, tgt_lang, **cut)
         return {name: encoding[name] for name in ("input_ids", "attention_mask")}
@@ -258,7 +258,7 @@ class TranslationPipeline(Pipeline):
         positions = getattr(self.model.config, "max_position_embeddings", None)
         return min(self.tokenizer.model_max_length, positions or self.tokenizer.model_max_length)
 
-    def _report_too_long(self, text: str, length: int, limit: int, truncation: bool) -> None:
+    def _report_too_long(self, text: str, length: int, *, limit: int, truncation: bool) -> None:
         if not truncation:
             raise ValueError(
                 f"input of {length} tokens is over the limit of {limit}: {text[:40]!r}...; "
@@ -291,6 +291,7 @@ class TranslationPipeline(Pipeline):
         self,
         model_outputs: dict[str, Sequence[Tensor]],
         return_tensors: bool = False,
+        *,
         clean_up_tokenization_spaces: bool = False,
     ) -> list[Translation]:
         """Turn the sequences [n, T] of one input into n results."""

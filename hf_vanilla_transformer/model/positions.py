@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-def sinusoidal_encoding(position_ids: Tensor, d_model: int, dtype: torch.dtype) -> Tensor:
+def sinusoidal_encoding(position_ids: Tensor, d_model: int, *, dtype: torch.dtype) -> Tensor:
     """Compute PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)).
 
     Source: Vaswani et al. 2017, §3.5. Angles are taken in float64 (float32 where the device has
@@ -54,7 +54,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, position_ids: Tensor, dtype: torch.dtype) -> Tensor:
         """Encode position ids [..., L] as [..., L, D]."""
-        return sinusoidal_encoding(position_ids, self.d_model, dtype)
+        return sinusoidal_encoding(position_ids, self.d_model, dtype=dtype)
 
 
 class LearnedPositions(nn.Embedding):

@@ -144,9 +144,9 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         ties = self.get_expanded_tied_weights_keys()
         for target, source in ties.items():
             if self.get_parameter(source).is_meta:  # not in the file that is being loaded
-                _replace_parameter(self, source, self.get_parameter(target))
+                _replace_parameter(self, source, parameter=self.get_parameter(target))
         for target, source in ties.items():
-            _replace_parameter(self, target, self.get_parameter(source))
+            _replace_parameter(self, target, parameter=self.get_parameter(source))
 
     def _resize_token_embeddings(
         self,
@@ -183,7 +183,7 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
         check_fields(config)
 
 
-def _replace_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
+def _replace_parameter(model: nn.Module, name: str, *, parameter: nn.Parameter) -> None:
     parent, _, name = name.rpartition(".")
     setattr(model.get_submodule(parent), name, parameter)
 

@@ -69,7 +69,7 @@ OBJECT = Rule("an object", lambda value: isinstance(value, dict))
 REFUSED = Rule("supported by this model; leave it out", lambda value: value is False)
 
 
-def check_names(owner: type, settings: dict[str, object], refused: Collection[str]) -> None:
+def check_names(owner: type, settings: dict[str, object], *, refused: Collection[str]) -> None:
     """Refuse private names, names of methods, and some more.
 
     Args:

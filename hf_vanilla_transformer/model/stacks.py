@@ -31,7 +31,7 @@ class ScaledEmbedding(nn.Embedding):
         try:
             return super().forward(input_ids) * self.embed_scale
         except IndexError:
-            check_token_ids(input_ids, self.num_embeddings, "the batch")
+            check_token_ids(input_ids, self.num_embeddings, name="the batch")
             raise
 
 
@@ -44,6 +44,7 @@ class Stack(nn.Module):
         self,
         config: VanillaTransformerConfig,
         embed_tokens: ScaledEmbedding,
+        *,
         layers: list[nn.Module],
     ) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class Encoder(Stack):
 
     def __init__(self, config: VanillaTransformerConfig, embed_tokens: ScaledEmbedding) -> None:
         layers = [EncoderLayer(config, i) for i in range(config.encoder_layers)]
-        super().__init__(config, embed_tokens, layers)
+        super().__init__(config, embed_tokens, layers=layers)
 
     def forward(
         self,
@@ -139,7 +140,7 @@ class Encoder(Stack):
             The memory [B, S, D] as `last_hidden_state`, and what was asked for.
         """
         x = self.embeddings(input_ids, inputs_embeds, "")
-        segments = checked_segments(attention_mask, x.shape[:2], "attention_mask")
+        segments = checked_segments(attention_mask, x.shape[:2], name="attention_mask")
         if segments is None:
             positions = torch.arange(x.shape[1], device=x.device)[None]
         else:
@@ -165,7 +166,7 @@ class Decoder(Stack):
 
     def __init__(self, config: VanillaTransformerConfig, embed_tokens: ScaledEmbedding) -> None:
         layers = [DecoderLayer(config, i) for i in range(config.decoder_layers)]
-        super().__init__(config, embed_tokens, layers)
+        super().__init__(config, embed_tokens, layers=layers)
 
     def forward(
         self,
@@ -201,12 +202,12 @@ class Decoder(Stack):
         past, length = 0 if held is None else held.past_length(), x.shape[1]
         indices = torch.arange(length, device=x.device) + past
         expected = (x.shape[0], past + length)
-        segments = checked_segments(attention_mask, expected, "decoder_attention_mask")
-        memory_segments = checked_segments(memory_mask, memory.shape[:2], "attention_mask")
+        segments = checked_segments(attention_mask, expected, name="decoder_attention_mask")
+        memory_segments = checked_segments(memory_mask, memory.shape[:2], name="attention_mask")
         positions = indices[None] if segments is None else segment_positions(segments)[:, -length:]
         self.check_length(past + length, positions)
         key_length = length if held is None else held.key_length(length)
-        self_mask = decoder_self_mask(segments, indices, key_length, past)
+        self_mask = decoder_self_mask(segments, indices, key_length=key_length, past_length=past)
         cross_mask = segment_mask(
             None if segments is None else segments[:, -length:], memory_segments
         )
@@ -228,7 +229,7 @@ class Decoder(Stack):
 
 
 def checked_segments(
-    mask: Tensor | None, shape: tuple[int, int | Tensor], name: str
+    mask: Tensor | None, shape: tuple[int, int | Tensor], *, name: str
 ) -> Tensor | None:
     """Return a mask as segment ids [B, L], None for none.
 

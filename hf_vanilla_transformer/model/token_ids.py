@@ -6,7 +6,7 @@ from torch import Tensor
 from .loss import IGNORED_LABEL
 
 
-def check_token_ids(ids: Tensor, vocab_size: int, name: str) -> None:
+def check_token_ids(ids: Tensor, vocab_size: int, *, name: str) -> None:
     """Refuse ids [B, L] that a vocabulary does not have; a GPU would fail for good.
 
     Args:
@@ -40,4 +40,4 @@ def check_labels(labels: Tensor, vocab_size: int) -> None:
     """
     if labels.device.type == "cpu" and not torch.compiler.is_compiling():
         ids = labels.masked_fill(labels.eq(IGNORED_LABEL), 0)
-        check_token_ids(ids, vocab_size, f"the target ({IGNORED_LABEL} is padding)")
+        check_token_ids(ids, vocab_size, name=f"the target ({IGNORED_LABEL} is padding)")

@@ -35,7 +35,7 @@ def ids_past_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
     return range(max(vocabulary.values(), default=-1) + 1, target_rows(model))
 
 
-def change_rows(settings: GenerationConfig, old_rows: int, tokens: int, rows: int) -> None:
+def change_rows(settings: GenerationConfig, old_rows: int, *, tokens: int, rows: int) -> None:
     """Never generate ids of rows that only pad a resized output matrix.
 
     Args:

@@ -71,11 +71,11 @@ def write_card(
     reports = [without_controls(report) for report in reports]
     config = VanillaTransformerConfig.from_pretrained(folder)
     old = _old_card(folder / CARD)
-    data = _metadata(old.data, config, reports, repo_id)
+    data = _metadata(old.data, config, reports=reports, repo_id=repo_id)
     training = next((report for report in reports if "training" in report), {})
     if validations := _validations(training):
         draw_learning_curve(validations, folder / CURVE)
-    values = _of_model(folder, config, data) | _of_training(training, reports)
+    values = _of_model(folder, config, data=data) | _of_training(training, reports)
     values |= {"repo_id": repo_id, "name": repo_id.split("/")[-1]}
     values |= {"count": shown_count, "score": shown_score, "plain": plain, "code": code}
     values |= _directions()
@@ -128,6 +128,7 @@ def _listed(name: str, value: object) -> list[str]:
 def _metadata(
     old: ModelCardData,
     config: VanillaTransformerConfig,
+    *,
     reports: Sequence[dict[str, object]],
     repo_id: str,
 ) -> ModelCardData:
@@ -174,7 +175,7 @@ def _with_test_sets(results: Sequence[EvalResult]) -> list[tuple[str, EvalResult
 
 
 def _of_model(
-    folder: Path, config: VanillaTransformerConfig, data: ModelCardData
+    folder: Path, config: VanillaTransformerConfig, *, data: ModelCardData
 ) -> dict[str, object]:
     """Return what the template shows of the model itself."""
     languages = (config.source_language, config.target_language)

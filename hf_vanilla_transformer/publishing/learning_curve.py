@@ -28,14 +28,14 @@ def draw_learning_curve(validations: Sequence[dict[str, float | None]], path: st
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.set_xlabel("update")
     axes.set_xlim(0, 1.02 * validations[-1]["step"])
-    _draw(axes, validations, "loss")
+    _draw(axes, validations, name="loss")
     scored = [one for one in validations if one.get("bleu") is not None]
     if scored:
-        _draw(axes.twinx(), scored, "bleu")
+        _draw(axes.twinx(), scored, name="bleu")
     figure.savefig(path, dpi=CURVE_DPI, metadata={"Software": None})
 
 
-def _draw(axes: Axes, validations: Sequence[dict[str, float]], name: str) -> None:
+def _draw(axes: Axes, validations: Sequence[dict[str, float]], *, name: str) -> None:
     """Draw one score with an axis in its colour."""
     label, colour, room = CURVES[name]
     steps, values = zip(*((one["step"], one[name]) for one in validations), strict=True)

@@ -79,8 +79,8 @@ def publish(
         frozen = Path(place) / "model"
         _freeze(folder, frozen)
         for path, report in scored.items():
-            refuse_other_weights(path, report, frozen)
-        _add_card(folder, frozen, found, repo_id)
+            refuse_other_weights(path, report, folder=frozen)
+        _add_card(folder, frozen, reports=found, repo_id=repo_id)
         if dry_run:
             return f"{HfApi().endpoint}/{repo_id}"
         try:
@@ -129,7 +129,7 @@ def _freeze(folder: Path, copy: Path) -> None:
 
 
 def _add_card(
-    folder: Path, frozen: Path, reports: Sequence[dict[str, object]], repo_id: str
+    folder: Path, frozen: Path, *, reports: Sequence[dict[str, object]], repo_id: str
 ) -> None:
     """Write the card of the copy, and put it into the folder, where its user reads and edits it."""
     if (folder / CARD).is_file():  # perhaps edited meanwhile

@@ -62,7 +62,7 @@ def refuse_other_languages(report: dict[str, object], config: VanillaTransformer
             )
 
 
-def refuse_other_weights(path: Path, report: dict[str, object], folder: Path) -> None:
+def refuse_other_weights(path: Path, report: dict[str, object], *, folder: Path) -> None:
     """Refuse a report that says of which weights it is, where a folder has others.
 
     Raises:

@@ -109,7 +109,9 @@ def pronoun_groups(scene: Scene) -> Iterator[list[Pair]]:
     for actor, thing in product(scene.actors, scene.things):
         if actor != thing:
             yield [
-                _explain(scene, actor, thing, referent=referent, quality=quality, degree=degree)
+                _explain(
+                    scene, actor, thing=thing, referent=referent, quality=quality, degree=degree
+                )
                 for referent, qualities in ((actor, scene.of_actor), (thing, scene.of_thing))
                 for quality in qualities.split()
                 if referent in ANIMALS or quality not in ONLY_OF_ANIMALS
@@ -118,7 +120,7 @@ def pronoun_groups(scene: Scene) -> Iterator[list[Pair]]:
 
 
 def _explain(
-    scene: Scene, actor: Noun, thing: Noun, *, referent: Noun, quality: str, degree: str
+    scene: Scene, actor: Noun, *, thing: Noun, referent: Noun, quality: str, degree: str
 ) -> Pair:
     prefix = "跑得" if quality in OF_MOTION else ""
     reason = {"太": f"{prefix}太{quality}了", "很": f"{prefix}很{quality}"}[degree]

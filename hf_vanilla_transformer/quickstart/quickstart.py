@@ -108,7 +108,7 @@ def quickstart(output: str | Path, texts: Sequence[str] = ()) -> dict[str, objec
     return report
 
 
-def describe(report: dict[str, object], output: str, program: str) -> str:
+def describe(report: dict[str, object], output: str, *, program: str) -> str:
     """Return what a user wants to see at the end: figures, translations, and how to go on.
 
     Args:
@@ -269,7 +269,7 @@ def _draw_pronouns(output: Path, translations: dict[str, str]) -> list[str]:
     ]
     if not readings:
         return []
-    draw_pronoun_attention(model, tokenizer, readings, path=output / PICTURE)
+    draw_pronoun_attention(model, tokenizer, readings=readings, path=output / PICTURE)
     return [PICTURE]
 
 

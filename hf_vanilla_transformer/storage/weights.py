@@ -79,7 +79,7 @@ def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
     total = {name: tensor.double() for name, tensor in first.items()}
     for checkpoint in checkpoints[1:]:
         weights = _load_weights(checkpoint)
-        _check_same_tensors(first, weights, f"{checkpoint} and {checkpoints[0]}")
+        _check_same_tensors(first, weights, where=f"{checkpoint} and {checkpoints[0]}")
         for name, tensor in weights.items():
             total[name] += tensor
     return {name: (total[name] / len(checkpoints)).to(first[name].dtype) for name in first}
@@ -135,7 +135,7 @@ def _weight_files(checkpoint: str | Path) -> list[Path]:
     return files
 
 
-def _check_same_tensors(first: dict[str, Tensor], second: dict[str, Tensor], where: str) -> None:
+def _check_same_tensors(first: dict[str, Tensor], second: dict[str, Tensor], *, where: str) -> None:
     """Refuse checkpoints of two different architectures."""
     for name in sorted(first.keys() | second.keys()):
         shapes = [tuple(w[name].shape) if name in w else "absent" for w in (first, second)]

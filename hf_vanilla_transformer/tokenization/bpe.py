@@ -86,7 +86,7 @@ def train_tokenizer(
     backend.train_from_iterator((text.translate(foreign) for text in corpus), trainer)
     backend.model = _with_roles_and_bytes(backend)
     backend.decoder = build_decoder()
-    return _wrap(backend, ROLES, {"model_max_length": max_length})
+    return _wrap(backend, ROLES, settings={"model_max_length": max_length})
 
 
 def join_tokenizers(
@@ -160,7 +160,7 @@ def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
         raise ValueError(f"{file}, or its config, is not a tokenizer's: {error}") from error
     if config.get(SEPARATE):  # ours, and whole
         return VanillaTransformerTokenizer.from_pretrained(file.parent)
-    roles = _find_roles(backend, config, file)
+    roles = _find_roles(backend, config, file=file)
     _check_roles(roles, file)
     if "bos_token" not in roles:
         logger.info("%s has no bos_token: the target starts with %s", file, roles["pad_token"])
@@ -170,7 +170,9 @@ def load_tokenizer(path: str | PathLike[str]) -> VanillaTransformerTokenizer:
     backend.no_padding()
     ids_before = backend.encode("a").ids
     settings = ("model_max_length", "clean_up_tokenization_spaces")
-    tokenizer = _wrap(backend, roles, {name: config[name] for name in settings if name in config})
+    tokenizer = _wrap(
+        backend, roles, settings={name: config[name] for name in settings if name in config}
+    )
     if tokenizer("a")["input_ids"] != ids_before:
         logger.warning("%s now encodes a sentence as itself and %s", file, tokenizer.eos_token)
     return tokenizer
@@ -225,7 +227,7 @@ def _with_roles_and_bytes(backend: Tokenizer) -> models.BPE:
     )
 
 
-def _find_roles(backend: Tokenizer, config: dict[str, object], file: Path) -> dict[str, str]:
+def _find_roles(backend: Tokenizer, config: dict[str, object], *, file: Path) -> dict[str, str]:
     """Return the token of each role that has one, named by the config or known by its name."""
     roles = {}
     for role, usual_names in KNOWN_NAMES.items():
@@ -272,7 +274,7 @@ def _keep_special_strings_text(backend: Tokenizer, roles: dict[str, str]) -> Non
 
 
 def _wrap(
-    backend: Tokenizer, roles: dict[str, str], settings: dict[str, object]
+    backend: Tokenizer, roles: dict[str, str], *, settings: dict[str, object]
 ) -> VanillaTransformerTokenizer:
     """Give a tokenizer its roles, the end token after each sentence, and the travelling class."""
     end = roles["eos_token"]

@@ -39,7 +39,7 @@ def warn_of_bytes_in_pairs(tokenizer: PreTrainedTokenizerBase, corpora: Sequence
     for name, side, texts in zip(
         ("source", "target"), (sides[:1], sides[-1:]), zip(*pairs, strict=True), strict=False
     ):
-        _warn(f"{name} of the training pairs", side, texts, remedy)
+        _warn(f"{name} of the training pairs", side, texts=texts, remedy=remedy)
 
 
 def warn_of_bytes(tokenizer: PreTrainedTokenizerBase, sources: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ def warn_of_bytes(tokenizer: PreTrainedTokenizerBase, sources: Sequence[str]) ->
         sources: Text to translate; its first lines are looked at.
     """
     remedy = "the model was hardly trained on this script; take one that was"
-    _warn("text to translate", backends(tokenizer)[:1], sources[:SAMPLE], remedy)
+    _warn("text to translate", backends(tokenizer)[:1], texts=sources[:SAMPLE], remedy=remedy)
 
 
 def byte_counts(backend: Tokenizer, texts: Iterable[str]) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def byte_counts(backend: Tokenizer, texts: Iterable[str]) -> tuple[int, int]:
     return parts, counts.total()
 
 
-def _warn(what: str, backend: list[Tokenizer], texts: Sequence[str], remedy: str) -> None:
+def _warn(what: str, backend: list[Tokenizer], *, texts: Sequence[str], remedy: str) -> None:
     """Warn of one text; a tokenizer that is written in Python has no backend, and no warning."""
     parts, tokens = byte_counts(backend[0], texts) if backend else (0, 0)
     if parts >= FEWEST and parts > TOLD_FROM * tokens:

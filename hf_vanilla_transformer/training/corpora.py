@@ -72,7 +72,7 @@ def prepare_training(
     )
     name = f"validation ({' '.join(plan.valid)})"
     plain = Cleaning(max_length=cleaning.max_length)
-    valid = prepare_pairs(corpora[1], tokenizer, plain, name=name)
+    valid = prepare_pairs(corpora[1], tokenizer, cleaning=plain, name=name)
     warn_of_overlap(training.pairs, valid)
     return training, valid
 
@@ -88,5 +88,5 @@ def preview_cleaning(run: RunArguments, data: DataArguments) -> Iterator[Dropped
     corpora, _ = open_training_corpora(plan)
     tokenizer = new_tokenizer(model, lambda: training_texts(corpora, names=plan.train))
     cleaner = Cleaner(_within(plan.cleaning, model.max_length()))
-    yield from find_dropped(corpora, tokenizer, cleaner)
+    yield from find_dropped(corpora, tokenizer, cleaner=cleaner)
     yield cleaner.describe()

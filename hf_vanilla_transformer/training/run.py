@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_training(
-    run: RunArguments, data: DataArguments, loop: LoopArguments, *, hooks: Sequence[Hook] = ()
+    run: RunArguments, data: DataArguments, *, loop: LoopArguments, hooks: Sequence[Hook] = ()
 ) -> dict[str, object]:
     """Train a model on parallel text, or go on with a run that was cut short.
 
@@ -67,7 +67,7 @@ def run_training(
         FileNotFoundError: A file of pairs is missing.
         ArithmeticError: Training cannot go on with the loss that it met.
     """
-    plan = resolve(run, data, loop)
+    plan = resolve(run, data, loop=loop)
     accelerator = _start(plan)
     with alone_in_output(plan.output, accelerator, resume=plan.resume):
         return _run_alone(plan, accelerator, hooks=hooks)

@@ -118,7 +118,7 @@ class RunPlan:
     options: dict[str, object]
 
 
-def resolve(run: RunArguments, data: DataArguments, loop: LoopArguments) -> RunPlan:
+def resolve(run: RunArguments, data: DataArguments, *, loop: LoopArguments) -> RunPlan:
     """Return what a run does; nothing is read or looked up for it.
 
     Raises:

@@ -144,7 +144,9 @@ class _Shares(Dataset):
 
     def __getitem__(self, number: int) -> Share:
         batch, lengths = self.batches[number], self.pairs.lengths
-        parts = split_batch(batch, lengths, self.parts)[self.first : self.first + self.accumulate]
+        parts = split_batch(batch, lengths, parts=self.parts)[
+            self.first : self.first + self.accumulate
+        ]
         source_tokens, target_tokens = lengths[batch].sum(axis=0).tolist()
         tensors = [collate_part(self.pairs, part, collate=self.collate) for part in parts]
         own_tokens = sum(int(lengths[part].sum()) for part in parts)

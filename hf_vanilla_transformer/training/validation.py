@@ -157,7 +157,7 @@ def _unwrapped(model: PreTrainedModel) -> Iterator[None]:
 def _batches_by_length(lengths: np.ndarray, beams: int = 1) -> list[np.ndarray]:
     """Cut all pairs into batches of similar length."""
     order = np.lexsort(lengths.T)
-    return list(cut_batches(order, lengths, VALIDATION_TOKENS // beams))
+    return list(cut_batches(order, lengths, batch_tokens=VALIDATION_TOKENS // beams))
 
 
 @torch.no_grad()

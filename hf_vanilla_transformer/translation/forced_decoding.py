@@ -49,14 +49,16 @@ class PairLikelihood:
                 f"{len(sources)} sources and {len(targets)} targets; give equally many"
             )
         self._model, self._pad = model, model.config.pad_token_id
-        self._sources = encode_within_limit(sources, model, tokenizer, lines=lines)
-        self.targets = encode_within_limit(targets, model, tokenizer, is_target=True, lines=lines)
+        self._sources = encode_within_limit(sources, model, tokenizer=tokenizer, lines=lines)
+        self.targets = encode_within_limit(
+            targets, model, tokenizer=tokenizer, is_target=True, lines=lines
+        )
         """Ids of every translation, end of sentence included."""
         lengths = np.array(
             [list(map(len, pair)) for pair in zip(self._sources, self.targets, strict=True)]
         ).reshape(-1, 2)
         order = np.lexsort(lengths.T)
-        self.batches = list(cut_batches(order, lengths, LIKELIHOOD_TOKENS))
+        self.batches = list(cut_batches(order, lengths, batch_tokens=LIKELIHOOD_TOKENS))
         """Indices of pairs of similar length."""
 
     def of(self, batch: np.ndarray) -> list[list[float]]:
@@ -109,7 +111,7 @@ def token_log_probs(
     """
     lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     found: list[list[float]] = []
-    for batch in cut_batches(range(len(lengths)), lengths, LIKELIHOOD_TOKENS):
+    for batch in cut_batches(range(len(lengths)), lengths, batch_tokens=LIKELIHOOD_TOKENS):
         rows = [targets[index] for index in batch]
         tensors = collate_pairs([sources[index] for index in batch], rows, pad_token_id)
         tensors = {name: tensor.to(model.device) for name, tensor in tensors.items()}

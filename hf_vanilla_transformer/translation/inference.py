@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 def encode_within_limit(
     texts: Sequence[str],
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
     *,
+    tokenizer: PreTrainedTokenizerBase,
     is_target: bool = False,
     lines: Sequence[int] | None = None,
 ) -> list[list[int]]:

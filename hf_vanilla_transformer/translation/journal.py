@@ -23,7 +23,7 @@ class Journal:
         ValueError: A file of their name holds something else.
     """
 
-    def __init__(self, folder: str | Path, task: object, process: int) -> None:
+    def __init__(self, folder: str | Path, task: object, *, process: int) -> None:
         self._folder = Path(folder)
         self._key = text_digest(json.dumps(task))
         self._file = self._folder / PATTERN.replace("*", str(process))

@@ -54,7 +54,7 @@ def translate_paragraphs(
     translations = iter(translate(model, tokenizer, sentences, lines=of_sentence, **settings))
     language = getattr(model.config, "target_language", None)
     return [
-        join_sentences(list(islice(translations, len(found))), gaps, language)
+        join_sentences(list(islice(translations, len(found))), gaps, target_language=language)
         for found, gaps in parts
     ]
 
@@ -79,7 +79,7 @@ def split_sentences(text: str) -> tuple[list[str], list[str]]:
 
 
 def join_sentences(
-    translations: Sequence[str], gaps: Sequence[str], target_language: str | None
+    translations: Sequence[str], gaps: Sequence[str], *, target_language: str | None
 ) -> str:
     """Put the translations of sentences together.
 

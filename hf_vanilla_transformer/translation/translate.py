@@ -57,8 +57,8 @@ class Sentences:
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        sentences: Sequence[str],
         *,
+        sentences: Sequence[str],
         prefixes: Sequence[str] | None = None,
         lines: Sequence[int] | None = None,
         batch_tokens: int = BATCH_TOKENS,
@@ -79,9 +79,11 @@ class Sentences:
         self._count = len(sentences)
         filled = [index for index, sentence in enumerate(sentences) if sentence.strip()]
         numbers = [lines[index] if lines else index + 1 for index in filled]
-        ids = encode_within_limit([sentences[i] for i in filled], model, tokenizer, lines=numbers)
+        ids = encode_within_limit(
+            [sentences[i] for i in filled], model, tokenizer=tokenizer, lines=numbers
+        )
         self._sources = dict(zip(filled, ids, strict=True))
-        prefix_ids = self._prefix_ids(prefixes, filled, numbers)
+        prefix_ids = self._prefix_ids(prefixes, filled, lines=numbers)
         self._prefixes = dict(zip(filled, prefix_ids, strict=True))
         self.batches = self._cut(max(1, batch_tokens // beams))
         """Indices of sentences, longest first, whose prefixes have equally many tokens."""
@@ -110,7 +112,7 @@ class Sentences:
         self, batches: Sequence[np.ndarray], search: Callable[[np.ndarray], Sequence[Found]]
     ) -> Iterator[dict[int, Found]]:
         """Yield what a search finds for each batch, by the index of the sentence."""
-        found = on_all_cores(search, batches, self.model.device)
+        found = on_all_cores(search, batches, device=self.model.device)
         for batch, results in zip(batches, found, strict=True):
             yield dict(zip(batch.tolist(), results, strict=True))
 
@@ -125,7 +127,7 @@ class Sentences:
         return self.model.generate(**inputs, **self._generation, **result)
 
     def _prefix_ids(
-        self, prefixes: Sequence[str] | None, filled: list[int], lines: list[int]
+        self, prefixes: Sequence[str] | None, filled: list[int], *, lines: list[int]
     ) -> list[list[int]]:
         """Return the ids of the prefix of every sentence that is not blank."""
         if prefixes is None:
@@ -137,7 +139,9 @@ class Sentences:
             )
         # The space before the next word is that word's.
         texts = [prefixes[index].rstrip(" ") for index in filled]
-        ids = encode_within_limit(texts, self.model, self._tokenizer, is_target=True, lines=lines)
+        ids = encode_within_limit(
+            texts, self.model, tokenizer=self._tokenizer, is_target=True, lines=lines
+        )
         end = self._tokenizer.eos_token_id
         rows = [row[:-1] if row[-1:] == [end] else row for row in ids]
         return [row if text.strip() else [] for text, row in zip(texts, rows, strict=True)]
@@ -221,14 +225,14 @@ def translate(
     work = Sentences(
         model,
         tokenizer,
-        sentences,
+        sentences=sentences,
         prefixes=prefixes,
         batch_tokens=batch_tokens,
         lines=lines,
         generation=generation,
     )
     with inference(model):
-        return in_order(work.results(work.batches, work.translate), len(sentences), "")
+        return in_order(work.results(work.batches, work.translate), len(sentences), blank="")
 
 
 def translate_n_best(
@@ -257,7 +261,7 @@ def translate_n_best(
     work = Sentences(
         model,
         tokenizer,
-        sentences,
+        sentences=sentences,
         prefixes=prefixes,
         batch_tokens=batch_tokens,
         lines=lines,
@@ -266,7 +270,7 @@ def translate_n_best(
     search = partial(work.translate_n_best, count=count)
     blank = [Hypothesis("", 0.0)] * count
     with inference(model):
-        return in_order(work.results(work.batches, search), len(sentences), blank)
+        return in_order(work.results(work.batches, search), len(sentences), blank=blank)
 
 
 def translate_shared(
@@ -287,10 +291,10 @@ def translate_shared(
             if journal:
                 journal.add(new)
             done |= new
-    return in_order([dict(gather_object(list(done.items())))], len(sentences), "")
+    return in_order([dict(gather_object(list(done.items())))], len(sentences), blank="")
 
 
-def in_order(results: Iterable[dict[int, Found]], count: int, blank: Found) -> list[Found]:
+def in_order(results: Iterable[dict[int, Found]], count: int, *, blank: Found) -> list[Found]:
     """Return the results of sentences by their index, `blank` for those that were in no batch."""
     found: dict[int, Found] = {}
     for one in results:

@@ -44,7 +44,7 @@ class Clock:
 
 def race(clock, *cases, **seconds):
     contenders = {name: clock.contender(name, each) for name, each in seconds.items()}
-    return Race(contenders, {case: SOURCES[case] for case in cases}, clock)
+    return Race(contenders, {case: SOURCES[case] for case in cases}, clock=clock)
 
 
 def test_everyone_has_a_turn_at_every_case_before_anyone_has_another():
@@ -110,7 +110,7 @@ def test_a_round_cut_short_is_left_out():
 def test_a_contender_that_does_less_or_more_is_refused_by_name(length):
     clock = Clock()
     contenders = {"fair": clock.contender("", [1.0]), "odd": clock.contender("", [1.0], length)}
-    running = Race(contenders, {BATCH: SOURCES[BATCH]}, clock)
+    running = Race(contenders, {BATCH: SOURCES[BATCH]}, clock=clock)
     with pytest.raises(ValueError, match=rf"odd gave 2 translations of \[{length}\] .*2 of 50"):
         list(running.warm_up())
 

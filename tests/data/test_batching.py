@@ -42,7 +42,7 @@ def test_every_pair_is_in_one_batch_within_the_budget(pairs, budget, epoch):
 def test_every_pair_is_in_one_part_of_its_batch_whatever_their_number(pairs, parts):
     lengths = np.array(pairs, dtype=np.int32)
     for batch in epoch_batches(lengths, batch_tokens=100, seed=1, epoch=0):
-        dealt = split_batch(batch, lengths, parts)
+        dealt = split_batch(batch, lengths, parts=parts)
         assert len(dealt) == parts
         assert np.concatenate(dealt).tolist() == batch.tolist()
         tokens = [int(lengths[part].sum()) for part in dealt]
@@ -52,7 +52,7 @@ def test_every_pair_is_in_one_part_of_its_batch_whatever_their_number(pairs, par
 
 def test_more_parts_than_pairs_leave_some_empty():
     lengths = np.array([[3, 3], [2, 2]])
-    dealt = split_batch(np.array([1, 0]), lengths, 5)
+    dealt = split_batch(np.array([1, 0]), lengths, parts=5)
     assert sorted(map(len, dealt)) == [0, 0, 0, 1, 1]
 
 
@@ -66,13 +66,13 @@ def test_batches_are_cut_where_one_more_item_would_exceed_the_budget(pairs, budg
             expected[-1].append(index)
         else:
             expected.append([index])
-    assert as_lists(cut_batches(order, pairs, budget)) == expected
+    assert as_lists(cut_batches(order, pairs, batch_tokens=budget)) == expected
 
 
 def test_an_item_over_the_budget_stands_alone():
     lengths = [(4,), (4,), (50,), (1,), (1,), (1,)]
-    assert as_lists(cut_batches(range(6), lengths, 8)) == [[0, 1], [2], [3, 4, 5]]
-    assert list(cut_batches([], lengths, 8)) == []
+    assert as_lists(cut_batches(range(6), lengths, batch_tokens=8)) == [[0, 1], [2], [3, 4, 5]]
+    assert list(cut_batches([], lengths, batch_tokens=8)) == []
 
 
 def test_batches_are_nearly_full_and_nearly_without_padding():

@@ -81,7 +81,7 @@ def test_a_dry_run_shows_rule_origin_and_texts_of_what_would_go(tmp_path, tokeni
     path.write_text("".join(f"{source}\t{target}\n" for source, target in texts))
     rules = Cleaning(max_length=8, drop_duplicates=True, drop_identical=True)
     cleaner = Cleaner(rules)
-    dropped = list(find_dropped(open_corpora(path), tokenizer, cleaner))
+    dropped = list(find_dropped(open_corpora(path), tokenizer, cleaner=cleaner))
     assert dropped == [
         ("blank", f"{path}, line 2", *PAIRS[1]),
         ("blank", f"{path}, line 3", *PAIRS[2]),

@@ -40,7 +40,7 @@ def peak_of_preparing(folder, count):
 
     def prepare():
         rules = Cleaning(max_length=100, drop_duplicates=True, max_ratio=3)
-        pairs = prepare_pairs(open_corpora(path), tokenizer, rules, name="training")
+        pairs = prepare_pairs(open_corpora(path), tokenizer, cleaning=rules, name="training")
         batches = epoch_batches(pairs.lengths, batch_tokens=4096, seed=1, epoch=0)
         for batch in batches[:100]:
             assert len(pairs.fetch(batch)[0]) == len(batch)

@@ -38,7 +38,7 @@ def folders(cache):
 
 def test_cached_pairs_are_those_of_the_tokenizer_and_their_origins(tmp_path, tokenizer, cache):
     corpora = open_corpora([write_tsv(tmp_path / "a.tsv"), write_tsv(tmp_path / "b.tsv", 7)])
-    pairs = prepare_pairs(corpora, tokenizer, RULES, name="training")
+    pairs = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
     rows = [row for corpus in corpora for row in corpus.rows(lambda _: None)]
     expected = [(tokenizer(s).input_ids, tokenizer(text_target=t).input_ids) for _, s, t in rows]
     kept = [index for index, sides in enumerate(expected) if max(map(len, sides)) <= 12]
@@ -65,17 +65,19 @@ def test_ids_of_a_large_vocabulary_are_kept_whole(tmp_path):
     tokenizer = load_tokenizer(tmp_path / "tokenizer.json")
     corpora = open_corpora(tmp_path / "a.tsv")
     for tokens in (tokenizer, join_tokenizers(tokenizer, tokenizer)):
-        (source,), (target,) = prepare_pairs(corpora, tokens, RULES, name="training").fetch([0])
+        (source,), (target,) = prepare_pairs(
+            corpora, tokens, cleaning=RULES, name="training"
+        ).fetch([0])
         assert (source.tolist(), target.tolist()) == ([69_999, 3], [65_536, 3])
 
 
 def test_the_second_run_tokenises_nothing(tmp_path, tokenizer, cache, caplog, monkeypatch):
     corpora = open_corpora(write_tsv(tmp_path / "a.tsv"))
-    first = prepare_pairs(corpora, tokenizer, RULES, name="training")
+    first = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
     monkeypatch.setattr(encoding, "encode_texts", None)  # would raise
     caplog.set_level(logging.INFO)
     assert first.counts["too_long"] > 0
-    second = prepare_pairs(corpora, tokenizer, RULES, name="training")
+    second = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
     assert "training: tokenised before" in caplog.text
     assert f"training: {len(first)} pairs kept; left out: 0 blank" in caplog.text
     assert np.array_equal(first.lengths, second.lengths)
@@ -86,19 +88,19 @@ def test_the_second_run_tokenises_nothing(tmp_path, tokenizer, cache, caplog, mo
 def test_whatever_decides_the_ids_decides_the_name(tmp_path, tokenizer):
     path = write_tsv(tmp_path / "a.tsv")
     corpora = open_corpora(path)
-    key = cache_key(corpora, tokenizer, RULES)
+    key = cache_key(corpora, tokenizer, cleaning=RULES)
     tokenizer("a", truncation=True, max_length=2, padding="max_length")
-    assert cache_key(open_corpora(path), tokenizer, RULES) == key
+    assert cache_key(open_corpora(path), tokenizer, cleaning=RULES) == key
     other = train_tokenizer(["a b c d e f"] * 3, vocab_size=300)
     changed = [
-        cache_key(corpora, other, RULES),
-        cache_key(corpora, join_tokenizers(tokenizer, other), RULES),
-        cache_key(corpora, tokenizer, Cleaning(max_length=11)),
-        cache_key(open_corpora(path, source_language="d"), tokenizer, RULES),
-        cache_key([*corpora, *corpora], tokenizer, RULES),
+        cache_key(corpora, other, cleaning=RULES),
+        cache_key(corpora, join_tokenizers(tokenizer, other), cleaning=RULES),
+        cache_key(corpora, tokenizer, cleaning=Cleaning(max_length=11)),
+        cache_key(open_corpora(path, source_language="d"), tokenizer, cleaning=RULES),
+        cache_key([*corpora, *corpora], tokenizer, cleaning=RULES),
     ]
     write_tsv(path, 51)
-    changed.append(cache_key(corpora, tokenizer, RULES))
+    changed.append(cache_key(corpora, tokenizer, cleaning=RULES))
     assert len({key, *changed}) == 7
 
 
@@ -107,7 +109,7 @@ def test_a_corpus_of_which_nothing_is_left_is_not_cached(tmp_path, tokenizer, ca
     path.write_text("a b\tc d\n \tc\n")
     corpora = open_corpora(path)
     with pytest.raises(ValueError, match="no pair is left to use: .* 1 blank, 1 of more than 2"):
-        prepare_pairs(corpora, tokenizer, Cleaning(max_length=2), name="training")
+        prepare_pairs(corpora, tokenizer, cleaning=Cleaning(max_length=2), name="training")
     assert not folders(cache)
 
 
@@ -124,7 +126,7 @@ def test_a_kill_while_writing_leaves_nothing_that_is_taken_for_whole(
                 os.kill(os.getpid(), signal.SIGKILL)
 
         token_cache.TokenisingProgress.tell = tell
-        prepare_pairs(corpora, tokenizer, RULES, name="training")
+        prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
 
     process = FORK.Process(target=die_half_way)
     process.start()
@@ -132,8 +134,10 @@ def test_a_kill_while_writing_leaves_nothing_that_is_taken_for_whole(
     assert process.exitcode == -signal.SIGKILL
     (unfinished,) = folders(cache)
     assert unfinished.name.startswith(".")
-    pairs = prepare_pairs(corpora, tokenizer, RULES, name="training")
-    assert len(pairs) == len(prepare_pairs(corpora, tokenizer, RULES, name="x", cache=tmp_path))
+    pairs = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
+    assert len(pairs) == len(
+        prepare_pairs(corpora, tokenizer, cleaning=RULES, name="x", cache=tmp_path)
+    )
     (folder,) = folders(cache)
     assert not folder.name.startswith(".")
 
@@ -151,7 +155,7 @@ def test_of_two_processes_one_tokenises_and_the_other_waits(tmp_path, tokenizer)
             real(cleaner, name)
 
         token_cache.check_some_kept = report
-        pairs = prepare_pairs(corpora, tokenizer, RULES, name="training")
+        pairs = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
         lengths.put(pairs.lengths.tolist())
 
     processes = [FORK.Process(target=prepare) for _ in range(2)]
@@ -169,13 +173,15 @@ def test_progress_tells_rate_and_remaining_time(tmp_path, tokenizer, caplog, mon
     monkeypatch.setattr(encoding, "BLOCK_PAIRS", 20)
     caplog.set_level(logging.INFO)
     corpora = open_corpora([write_tsv(tmp_path / f"{n}.tsv", 40) for n in range(2)])
-    prepare_pairs(corpora, tokenizer, RULES, name="training")
+    prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
     assert "training: 80 pairs tokenised (100%)" in caplog.text
     assert "pairs/s, about 0 s left" in caplog.text
 
 
 def test_info_is_readable(tmp_path, tokenizer, cache):
-    prepare_pairs(open_corpora(write_tsv(tmp_path / "a.tsv")), tokenizer, RULES, name="training")
+    prepare_pairs(
+        open_corpora(write_tsv(tmp_path / "a.tsv")), tokenizer, cleaning=RULES, name="training"
+    )
     info = json.loads((folders(cache)[0] / "info.json").read_text())
     assert info["places"] == [f"{tmp_path}/a.tsv, line"]
 
@@ -216,7 +222,7 @@ def test_a_damaged_entry_is_noticed_and_tokenised_again(
 ):
     monkeypatch.setattr(encoding, "BLOCK_PAIRS", 20)
     corpora = open_corpora(write_tsv(tmp_path / "a.tsv"))
-    written = prepare_pairs(corpora, tokenizer, RULES, name="training")
+    written = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
     (folder,) = folders(cache)
     shutil.copy(folder / name, tmp_path / name)  # `written` goes on mapping the first one
     (tmp_path / name).replace(folder / name)
@@ -225,7 +231,7 @@ def test_a_damaged_entry_is_noticed_and_tokenised_again(
         open_pairs(folder)
     for expected in ([f"training: {folder} is damaged and tokenised again"], []):
         caplog.clear()
-        pairs = prepare_pairs(corpora, tokenizer, RULES, name="training")
+        pairs = prepare_pairs(corpora, tokenizer, cleaning=RULES, name="training")
         assert [one.message for one in caplog.records if one.levelname == "WARNING"] == expected
         assert pairs.lengths.tolist() == written.lengths.tolist()
         assert pairs.counts == written.counts

@@ -101,7 +101,7 @@ def test_pictures_are_drawn_without_a_missing_glyph(tmp_path, tokenizer):
     model = VanillaTransformerForConditionalGeneration(config)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw_pronoun_attention(model, tokenizer, READINGS, path=tmp_path / "它.png")
+        draw_pronoun_attention(model, tokenizer, readings=READINGS, path=tmp_path / "它.png")
     height, width = imread(tmp_path / "它.png").shape[:2]
     assert width > 1500
     assert height > 600
@@ -123,7 +123,7 @@ def test_strips_show_the_rows_of_the_pronoun_and_of_the_word_that_stands_for_it(
     source, target = SHOWCASE[0]
     word_row = target.split().index("because") + 2  # "because the car"
     model = OneHotAttention(pronoun_row=source.index("它"), word_row=word_row)
-    draw_pronoun_attention(model, tokenizer, READINGS[:1], path=tmp_path / "p.png")
+    draw_pronoun_attention(model, tokenizer, readings=READINGS[:1], path=tmp_path / "p.png")
     encoder, decoder = figures[0].axes
     length = len(source) + 1
     assert percentages(encoder) == [100 * (i == ENCODER_SEES) for i in range(length)]
@@ -138,7 +138,7 @@ def test_strips_show_the_rows_of_the_pronoun_and_of_the_word_that_stands_for_it(
 
 def test_each_sentence_gets_its_strips_under_its_own_title(tmp_path, tokenizer, figures):
     model = OneHotAttention(0, 0)
-    draw_pronoun_attention(model, tokenizer, READINGS, path=tmp_path / "p.png")
+    draw_pronoun_attention(model, tokenizer, readings=READINGS, path=tmp_path / "p.png")
     titles = [text.get_text() for text in figures[0].texts]
     assert len(figures[0].axes) == 4
     for (source, target), title in zip(SHOWCASE, titles, strict=True):
@@ -156,7 +156,9 @@ def test_each_sentence_gets_its_strips_under_its_own_title(tmp_path, tokenizer, 
 )
 def test_pronoun_or_word_that_is_not_there_is_named(tmp_path, tokenizer, reading, named):
     with pytest.raises(ValueError, match=f"'{named}' is not"):
-        draw_pronoun_attention(OneHotAttention(0, 0), tokenizer, [reading], path=tmp_path / "p.png")
+        draw_pronoun_attention(
+            OneHotAttention(0, 0), tokenizer, readings=[reading], path=tmp_path / "p.png"
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -45,7 +45,7 @@ class Capitals:
         return in_batches(
             texts,
             self.encode,
-            self.translate,
+            translate=self.translate,
             batch_tokens=batch_tokens,
             pad_token_id=PADDING,
             device=torch.device("cpu"),
@@ -139,7 +139,7 @@ def test_batches_come_back_in_order_from_all_cores(threads):
 
     try:
         cpu = torch.device("cpu")
-        assert list(on_all_cores(work, range(9), cpu)) == [2 * number for number in range(9)]
+        assert list(on_all_cores(work, range(9), device=cpu)) == [2 * number for number in range(9)]
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -153,7 +153,9 @@ def test_callers_that_overlap_leave_the_number_of_threads_as_it_was():
     torch.set_num_threads(4)
 
     def call(number):
-        batches = on_all_cores(lambda _: time.sleep(0.01 * number), range(4), torch.device("cpu"))
+        batches = on_all_cores(
+            lambda _: time.sleep(0.01 * number), range(4), device=torch.device("cpu")
+        )
         assert len(list(batches)) == 4
 
     try:
@@ -174,7 +176,7 @@ def test_modes_that_do_not_reach_other_threads_keep_the_work_in_this_one(mode):
     try:
         with mode():
             threads = list(
-                on_all_cores(lambda _: threading.get_ident(), range(6), torch.device("cpu"))
+                on_all_cores(lambda _: threading.get_ident(), range(6), device=torch.device("cpu"))
             )
         assert set(threads) == {threading.get_ident()}
     finally:
@@ -193,7 +195,7 @@ def test_an_error_on_a_core_is_raised_and_ends_the_work():
 
     try:
         with pytest.raises(ValueError, match="number 1"):
-            list(on_all_cores(work, range(50), torch.device("cpu")))
+            list(on_all_cores(work, range(50), device=torch.device("cpu")))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

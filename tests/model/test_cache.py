@@ -96,7 +96,7 @@ def test_the_memory_is_stored_once_and_keeps_its_rows_under_beams():
     cache = VanillaTransformerCache(2)
     assert cache.memory(0) is None
     key, value = torch.randn(2, HEADS, 6, KEY_WIDTH), torch.randn(2, HEADS, 6, VALUE_WIDTH)
-    assert cache.store_memory(0, key, value) == (key, value)
+    assert cache.store_memory(0, key, value=value) == (key, value)
     cache.extend(0, *draw(2))
     cache.reorder_cache(torch.tensor([3, 3, 0, 1]))
     cache.crop(1)

@@ -59,13 +59,13 @@ def test_in_bfloat16_it_stays_as_near_to_float32_as_eager_attention():
 def test_it_steps_in_where_it_is_the_faster_one():
     key = torch.randn(1, 1, 20, 8, requires_grad=True)
     longer = torch.randn(1, 1, MOST_KEYS + 1, 8, requires_grad=True)
-    assert is_worthwhile("eager", key, 0.0)
-    assert not is_worthwhile("eager", key.detach(), 0.0)
-    assert not is_worthwhile("eager", key, 0.1)
-    assert not is_worthwhile("eager", longer, 0.0)
-    assert not is_worthwhile("eager", key.double(), 0.0)
-    assert not is_worthwhile("sdpa", key, 0.0)
-    assert is_worthwhile("sdpa", key.bfloat16(), 0.0)
+    assert is_worthwhile("eager", key, dropout=0.0)
+    assert not is_worthwhile("eager", key.detach(), dropout=0.0)
+    assert not is_worthwhile("eager", key, dropout=0.1)
+    assert not is_worthwhile("eager", longer, dropout=0.0)
+    assert not is_worthwhile("eager", key.double(), dropout=0.0)
+    assert not is_worthwhile("sdpa", key, dropout=0.0)
+    assert is_worthwhile("sdpa", key.bfloat16(), dropout=0.0)
 
 
 def test_weights_are_shown_by_the_eager_one(tiny_model, ragged):

@@ -42,7 +42,7 @@ PROCESSORS = {
 
 def compiled(processors, criteria=CRITERIA):
     device = torch.device("cpu")
-    return compile_rules(processors, criteria, 2, max_length=7, device=device)
+    return compile_rules(processors, criteria, sentences=2, max_length=7, device=device)
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
@@ -55,7 +55,12 @@ def test_scores_are_what_the_librarys_objects_make_of_them(name, length):
     expected = processors(texts, logits.log_softmax(-1)).clamp(min=-1e9).topk(5).values
     for keeps_scores in (True, False):
         scores, tokens, _, _ = top_continuations(
-            logits.clone(), torch.zeros(2, 1), rules, length, 5, keeps_scores
+            logits.clone(),
+            torch.zeros(2, 1),
+            rules=rules,
+            length=length,
+            count=5,
+            keeps_scores=keeps_scores,
         )
         torch.testing.assert_close(scores, expected)
     longer = torch.cat((texts.repeat_interleave(5, 0), tokens.view(-1, 1)), 1)

@@ -188,19 +188,19 @@ def test_a_hypothesis_is_read_back_through_its_parents():
     prompt = torch.tensor([[START]])
     ends = torch.tensor([[int(end_number(2, *torch.tensor([0, 99]))), 0]])
     ends[0, 1] = end_number(1, *torch.tensor([1, 98]))
-    ids, indices = trace.read(ends, prompt, PAD)
+    ids, indices = trace.read(ends, prompt, pad_token_id=PAD)
     assert ids.tolist() == [[START, 12, 21, 99], [START, 12, 98, PAD]]
     assert indices.tolist() == [[0, 1, 0], [0, 1, -1]]
 
 
 def test_only_what_has_ended_and_is_better_is_held():
-    finished = Finished(2, 2, torch.device("cpu"))
+    finished = Finished(2, 2, device=torch.device("cpu"))
     ends = torch.arange(4).view(2, 2)
     scores = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]])
-    finished.add(scores, torch.tensor([[True, True], [False, True]]), ends)
+    finished.add(scores, torch.tensor([[True, True], [False, True]]), ends=ends)
     assert finished.scores[0].tolist() == [-1.0, -2.0]
     assert finished.is_real.tolist() == [[True, True], [True, False]]
-    finished.add(scores + 1.5, torch.tensor([[False, True], [True, True]]), ends + 100)
+    finished.add(scores + 1.5, torch.tensor([[False, True], [True, True]]), ends=ends + 100)
     finished.put_away(torch.arange(2))
     best, places = finished.best(2)
     assert best.tolist() == [[-0.5, -1.0], [-1.5, -2.5]]

@@ -49,7 +49,7 @@ def test_keys_of_the_past_stay_where_they_are():
 def test_attention_is_equation_one():
     """A single head of a single sentence, by hand."""
     keys, values = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[[2.0], [4.0]]])
-    held = DecodingState([(keys, values)], None, 1)
+    held = DecodingState([(keys, values)], None, num_heads=1)
     held.begin(1)
     context = held.attend_memory(0, torch.tensor([[2.0, 0.0]]))
     weight = torch.tensor(2.0 / 2**0.5).sigmoid()  # exp(a) / (exp(a) + exp(0))
@@ -60,7 +60,7 @@ def test_half_precision_is_attended_to_in_float32():
     held = DecodingState(
         [(torch.randn(1, 3, 8).bfloat16(), torch.randn(1, 3, 8).bfloat16())],
         torch.tensor([[True, True, False]]),
-        2,
+        num_heads=2,
     )
     held.begin(1)
     context = held.attend_memory(0, torch.randn(1, 8).bfloat16())

@@ -52,7 +52,7 @@ def test_the_likeliest_token_of_a_single_sentence_is_the_highest(size):
         logits = torch.randn(1, size)
         expected = logits[0].clone()
         expected[BANNED] = -torch.inf
-        tokens, _ = top_token(logits, rules(), 2, False)
+        tokens, _ = top_token(logits, rules(), length=2, keeps_scores=False)
         assert tokens.tolist() == [expected.tolist().index(expected.max())]
 
 
@@ -69,7 +69,7 @@ def test_continuations_are_those_of_the_formula(keeps_scores, beams, cached, mon
     expected = (expected.view(2, beams, -1) + running[..., None]).flatten(1).topk(6)
     early = rules(banned_until=[(4, [END])], removed=torch.tensor(REMOVED))
     scores, tokens, parents, kept = top_continuations(
-        logits.clone(), running, early, 4, 6, keeps_scores
+        logits.clone(), running, rules=early, length=4, count=6, keeps_scores=keeps_scores
     )
     torch.testing.assert_close(scores, expected.values)
     assert torch.equal(parents * 4000 + tokens, expected.indices)
@@ -80,7 +80,9 @@ def test_continuations_are_those_of_the_formula(keeps_scores, beams, cached, mon
 def test_a_forced_end_is_certain_at_the_limit_alone(keeps_scores):
     logits, running = torch.randn(4, 3000), torch.tensor([[-1.0, -2.0], [-3.0, -4.0]])
     forced = rules(forced_last=END)
-    scores, tokens, parents, _ = top_continuations(logits, running, forced, 5, 4, keeps_scores)
+    scores, tokens, parents, _ = top_continuations(
+        logits, running, rules=forced, length=5, count=4, keeps_scores=keeps_scores
+    )
     assert scores[1, :2].tolist() == [-3.0, -4.0]
     assert tokens[1, :2].tolist() == [END, END]
     assert parents[1, :2].tolist() == [0, 1]
@@ -91,9 +93,11 @@ def test_a_forced_end_is_certain_at_the_limit_alone(keeps_scores):
 def test_the_likeliest_token_obeys_the_rules():
     logits = torch.zeros(2, 3000)
     logits[:, [0, 7, END, 11]] = torch.tensor([9.0, 8.0, 7.0, 6.0])
-    tokens, scores = top_token(logits.clone(), rules(banned_until=[(4, [END])]), 4, True)
+    tokens, scores = top_token(
+        logits.clone(), rules(banned_until=[(4, [END])]), length=4, keeps_scores=True
+    )
     assert tokens.tolist() == [11, 11]
     assert scores[:, BANNED].eq(-torch.inf).all()
-    tokens, scores = top_token(logits.clone(), rules(forced_first=20), 2, False)
+    tokens, scores = top_token(logits.clone(), rules(forced_first=20), length=2, keeps_scores=False)
     assert tokens.tolist() == [20, 20]
     assert scores is None

@@ -95,7 +95,9 @@ def test_the_causal_mask_hides_what_comes_later(past, length, keys):
 def test_the_decoder_sees_the_past_of_its_own_segment(layout, past, length, spare):
     segments = draw(3, layout, 5, past + length)
     indices = torch.arange(length) + past
-    mask = decoder_self_mask(torch.tensor(segments), indices, past + length + spare, past)
+    mask = decoder_self_mask(
+        torch.tensor(segments), indices, key_length=past + length + spare, past_length=past
+    )
     assert mask.shape == (5, 1, length, past + length + spare)
     for b, row in enumerate(segments):
         for t in range(length):
@@ -108,13 +110,13 @@ def test_the_decoder_sees_the_past_of_its_own_segment(layout, past, length, spar
     ("past", "length", "keys"), [(0, 4, 4), (2, 3, 5), (5, 1, 9), (torch.tensor(5), 1, 6)]
 )
 def test_the_decoder_without_segments_sees_its_past(past, length, keys):
-    mask = decoder_self_mask(None, torch.arange(length) + past, keys, past)
+    mask = decoder_self_mask(None, torch.arange(length) + past, key_length=keys, past_length=past)
     assert mask.shape == (1, 1, length, keys)
     assert mask[0, 0].tolist() == [[s <= past + t for s in range(keys)] for t in range(length)]
 
 
 def test_a_lone_query_over_its_whole_past_needs_no_mask():
-    assert decoder_self_mask(None, torch.tensor([5]), 6, 5) is None
+    assert decoder_self_mask(None, torch.tensor([5]), key_length=6, past_length=5) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -26,20 +26,20 @@ def table(positions, d_model):
 
 @pytest.mark.parametrize("d_model", [2, 6, 64, 512])
 def test_the_encoding_is_the_formula_at_near_and_far_positions(d_model):
-    encoding = sinusoidal_encoding(torch.tensor(POSITIONS), d_model, torch.float32)
+    encoding = sinusoidal_encoding(torch.tensor(POSITIONS), d_model, dtype=torch.float32)
     assert encoding.dtype == torch.float32
     assert (encoding.double() - table(POSITIONS, d_model)).abs().max() < 1e-6
 
 
 def test_sine_and_cosine_of_a_frequency_stand_side_by_side():
-    first, second = sinusoidal_encoding(torch.tensor([0, 1]), 6, torch.float32).tolist()
+    first, second = sinusoidal_encoding(torch.tensor([0, 1]), 6, dtype=torch.float32).tolist()
     assert first == [0, 1, 0, 1, 0, 1]
     assert second[:2] == pytest.approx([math.sin(1), math.cos(1)], abs=1e-7)
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)])
 def test_half_precision_rounds_exact_positions_once(dtype, bits):
-    encoding = sinusoidal_encoding(torch.tensor(POSITIONS), 64, dtype)
+    encoding = sinusoidal_encoding(torch.tensor(POSITIONS), 64, dtype=dtype)
     assert encoding.dtype == dtype
     error = (encoding.double() - table(POSITIONS, 64)).abs()
     # Half a unit in the last place of values below 1, and what float64 and Python round apart.

@@ -53,9 +53,9 @@ def test_a_long_value_is_cut_in_the_message():
 
 @pytest.mark.parametrize("name", ["_private", "keys", "extra"])
 def test_private_names_methods_and_named_names_are_refused(name):
-    check_names(dict, {"other": 1}, ("extra",))
+    check_names(dict, {"other": 1}, refused=("extra",))
     with pytest.raises(ValueError, match=f"{name}=1 is no setting"):
-        check_names(dict, {name: 1}, ("extra",))
+        check_names(dict, {name: 1}, refused=("extra",))
 
 
 def test_an_error_within_the_library_becomes_a_refusal_with_its_cause():

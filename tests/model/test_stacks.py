@@ -25,7 +25,7 @@ def first_states(model, **inputs):
 def test_layers_read_scaled_embeddings_plus_positions(tiny_model, scale_embedding):
     model = tiny_model(scale_embedding=scale_embedding)
     factor = math.sqrt(64) if scale_embedding else 1.0
-    positions = sinusoidal_encoding(torch.arange(3), 64, torch.float32)
+    positions = sinusoidal_encoding(torch.arange(3), 64, dtype=torch.float32)
     expected = model.model.shared.weight[IDS] * factor + positions
     for states in first_states(model, input_ids=IDS, decoder_input_ids=IDS):
         torch.testing.assert_close(states, expected)

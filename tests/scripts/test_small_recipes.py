@@ -54,7 +54,9 @@ def _side(lines, side):
 @pytest.mark.parametrize(
     ("recipe", "corpus", "test", "processes"),
     [
-        ("multi30k_en_de", "multi30k", "test_2016_flickr", 2),
+        pytest.param(
+            *("multi30k_en_de", "multi30k", "test_2016_flickr", 2), marks=pytest.mark.slow
+        ),
         ("tatoeba_zh_en", "tatoeba-zh-en", "test", 1),
     ],
 )

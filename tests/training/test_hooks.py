@@ -60,7 +60,7 @@ def train(runs):
                 resume=resume,
             ),
             DataArguments(),
-            LoopArguments(batch_tokens=30, max_steps=4, save_every=2, valid_beams=0),
+            loop=LoopArguments(batch_tokens=30, max_steps=4, save_every=2, valid_beams=0),
             hooks=hooks,
         )
 

@@ -56,7 +56,7 @@ def test_a_line_of_eightfold_length_takes_about_eightfold_time(unit):
     [("en", "A.  B. C"), (None, "A.  B. C"), ("zh-Hans", "A.B.C"), ("ja", "A.B.C")],
 )
 def test_translations_are_put_together_as_their_language_does(language, joined):
-    assert join_sentences(["A.", "B.", "C"], ["  ", ""], language) == joined
+    assert join_sentences(["A.", "B.", "C"], ["  ", ""], target_language=language) == joined
 
 
 def test_paragraphs_are_translated_sentence_by_sentence(monkeypatch):
