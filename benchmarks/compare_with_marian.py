@@ -43,13 +43,12 @@ from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from hf_vanilla_transformer.cli import main as command_line
-from hf_vanilla_transformer.evaluation.report import describe_environment
+from hf_vanilla_transformer.evaluation.report import REPORT_FILE, describe_environment
 from hf_vanilla_transformer.evaluation.scoring import score_translations
 from hf_vanilla_transformer.storage.files import write_json, write_text
 from hf_vanilla_transformer.storage.models import load_for_translation
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
 from hf_vanilla_transformer.training.corpora import open_training_corpora, prepare_training
-from hf_vanilla_transformer.training.run_folder import REPORT_FILE
 from hf_vanilla_transformer.training.setup import plan_corpora, start_accelerator
 from hf_vanilla_transformer.translation.output import in_one_line, refuse_overwriting
 from hf_vanilla_transformer.translation.translate import translate

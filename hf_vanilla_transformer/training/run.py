@@ -6,7 +6,7 @@ from functools import partial
 
 from accelerate import Accelerator
 
-from hf_vanilla_transformer.evaluation.report import describe_environment
+from hf_vanilla_transformer.evaluation.report import REPORT_FILE, describe_environment
 from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.storage.files import write_json
 from hf_vanilla_transformer.training.arguments import DataArguments, RunArguments
@@ -24,7 +24,6 @@ from hf_vanilla_transformer.training.loop_arguments import LIMITS, LoopArguments
 from hf_vanilla_transformer.training.options import spelt
 from hf_vanilla_transformer.training.run_folder import (
     OPTIONS,
-    REPORT_FILE,
     alone_in_output,
     claim_output,
     compare_facts,

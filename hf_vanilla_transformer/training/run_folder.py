@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType, broadcast_object_list
 
 from hf_vanilla_transformer.data.encoding import EncodedPairs
+from hf_vanilla_transformer.evaluation.report import REPORT_FILE
 from hf_vanilla_transformer.storage.files import LOCK, only_run_in
 from hf_vanilla_transformer.training.checkpoints import (
     MALFORMED,
@@ -30,7 +31,7 @@ from hf_vanilla_transformer.training.state import RunState
 
 logger = logging.getLogger(__name__)
 
-REPORT_FILE, OPTIONS = "report.json", "config.yaml"
+OPTIONS = "config.yaml"
 # A run that ended before its first checkpoint leaves these, which the next one replaces. Its
 # options are written first: by them its folder is known.
 WRITTEN_FIRST = {LOCK, f".{OPTIONS}.new"}
