@@ -6,7 +6,7 @@ from dataclasses import fields
 from comparison_files import languages
 from comparison_options import our_options
 
-from hf_vanilla_transformer.cli import TRAIN_ARGUMENTS
+from hf_vanilla_transformer.commands.train import TRAIN_ARGUMENTS
 from hf_vanilla_transformer.data.corpus import read_pairs
 from hf_vanilla_transformer.evaluation.scoring import Scorer
 from hf_vanilla_transformer.model.configuration_vanilla_transformer import VanillaTransformerConfig

@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 
 from hf_vanilla_transformer.translation.output import printable
 
+PROGRAM = "vanilla-transformer"
 # Texts of PyTorch, whose errors are all of one type.
 NO_MEMORY = re.compile("out of memory|allocate memory|start new thread", re.IGNORECASE)
 LOST_PROCESS = re.compile(

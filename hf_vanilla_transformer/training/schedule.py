@@ -35,15 +35,14 @@ class Schedule:
         return self.peak * min(risen, 1 - done if self.shape == "linear" else risen**-0.5)
 
     def __str__(self) -> str:
-        peak, warmup = f"{self.peak:.2e}", f"for {self.warmup_steps} steps"
+        warmup = f"the warm-up rises for {self.warmup_steps} steps"
         if self.warmup_share < 1:
-            warmup += f" (the warm-up, at most {self.warmup_share:.0%} of the run)"
+            warmup += f", or {self.warmup_share:.0%} of the run if that is shorter,"
         if self.shape == "linear":
-            return (
-                f"learning rate: rises {warmup} or until it meets the straight line from {peak} at "
-                "the beginning to 0 at the end, which it then follows"
-            )
-        return f"learning rate: rises {warmup} to {peak}"
+            goal = f"towards a line that falls from {self.peak:.2e} at the start to 0 at the end"
+        else:
+            goal = f"to {self.peak:.2e}"
+        return f"learning rate: {warmup} {goal}"
 
     def shortfall(self, steps: float) -> str | None:
         """Say what is wrong with a run of so many steps, if it ends within the warm-up."""

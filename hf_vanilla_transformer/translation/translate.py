@@ -138,7 +138,7 @@ class Sentences:
                 f"{len(self)} sentences and {len(prefixes)} prefixes; give one for each"
             )
         # The space before the next word is that word's.
-        texts = [prefixes[index].rstrip(" ") for index in filled]
+        texts = [prefixes[index].rstrip() for index in filled]
         ids = encode_within_limit(
             texts, self.model, tokenizer=self._tokenizer, is_target=True, lines=lines
         )

@@ -8,8 +8,8 @@ import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, models
 
-from hf_vanilla_transformer import cli
 from hf_vanilla_transformer.cli import main
+from hf_vanilla_transformer.commands import average
 from hf_vanilla_transformer.commands.terminal import LineFormatter, failure
 from hf_vanilla_transformer.translation.output import printable
 
@@ -82,7 +82,7 @@ def test_a_failure_that_the_user_can_see_to_is_one_line_with_status_2(
     def run(options):
         raise error
 
-    monkeypatch.setattr(cli, "_average", run)
+    monkeypatch.setattr(average, "run_average", run)
     assert main(["average", "x", "--output", "y"]) == 2
     line = capsys.readouterr().err
     assert line.startswith("vanilla-transformer average: ")
@@ -98,13 +98,13 @@ def test_an_error_in_the_program_keeps_its_traceback(error, monkeypatch):
         raise error
 
     assert failure(error) is None
-    monkeypatch.setattr(cli, "_average", run)
+    monkeypatch.setattr(average, "run_average", run)
     with pytest.raises(type(error)):
         main(["average", "x", "--output", "y"])
 
 
 def test_what_is_printed_and_refused_holds_no_control_characters(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_average", lambda options: f"average: {options.output}")
+    monkeypatch.setattr(average, "run_average", lambda options: f"average: {options.output}")
     assert main(["average", "x", "--output", "y\x1b[2J"]) == 0
     assert capsys.readouterr().out == "average: y\\x1b[2J\n"
     for words in (["train", "--tr\x1b[2Jain"], ["\x1b[2J"], ["translate", "m", "--beams", "\x1b"]):

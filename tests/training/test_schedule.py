@@ -41,7 +41,7 @@ def test_a_warm_up_that_follows_the_run_takes_a_tenth_of_it_at_most(shape, updat
     assert highest <= updates / 10 + 2
     assert max(rates) > 0.85e-3
     assert schedule.shortfall(updates) is None
-    assert "for 800 steps (the warm-up, at most 10% of the run)" in str(schedule)
+    assert "rises for 800 steps, or 10% of the run if that is shorter," in str(schedule)
 
 
 def test_a_warm_up_that_is_asked_for_has_its_length_whatever_the_run_has():
@@ -60,8 +60,8 @@ def test_in_a_run_ten_times_as_long_as_its_warm_up_the_share_changes_nothing():
 
 def test_a_note_tells_where_the_rate_goes():
     linear = str(Schedule("linear", 3e-3, 800))
-    assert "800 steps or until it meets the straight line from 3.00e-03" in linear
+    assert "800 steps towards a line that falls from 3.00e-03 at the start" in linear
     paper = Schedule("inverse-sqrt", 3e-3, 800)
-    assert str(paper) == "learning rate: rises for 800 steps to 3.00e-03"
+    assert str(paper) == "learning rate: the warm-up rises for 800 steps to 3.00e-03"
     assert paper.shortfall(800) is None
     assert "will end at step 799 of 800 warm-up steps" in paper.shortfall(799)
