@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-import hf_vanilla_transformer_launcher as launcher
 import pytest
 
+import hf_vanilla_transformer_launcher as launcher
 from hf_vanilla_transformer import __version__
 from hf_vanilla_transformer.cli import build_parser
 

@@ -1,6 +1,7 @@
 """Files of the core travel with checkpoints: what they import, and how, is fixed by the library."""
 
 import ast
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -88,3 +89,51 @@ def test_only_compat_knows_versions(name):
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.name)
 def test_no_file_is_longer_than_400_lines(file):
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+# The paper's files, and what they may take of the fast ones: each use is behind `model.fast`.
+PAPER = {
+    "attention": {"fast_attention"},
+    **dict.fromkeys(("layers", "stacks"), {"fast_dropout"}),
+    **dict.fromkeys(("masks", "positions", "cache", "loss", "lengths", "generation"), set()),
+}
+GUARDED = {"compat", "generation", "pretrained", "stacks"}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_files_take_of_the_fast_ones_only_what_a_switch_replaces(name):
+    fast = {one for one in imported_siblings(name) if one.startswith("fast_")}
+    assert fast == PAPER[name]
+
+
+@pytest.mark.parametrize("name", sorted(set(SIBLINGS) - set(ENTRIES)))
+def test_guards_stand_at_the_doors(name):
+    guards = {one for one in imported_siblings(name) if one.startswith("guard_")}
+    assert not guards or name.startswith("guard_") or name in GUARDED
+
+
+def import_structure():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+        return importlib.import_module("structure")
+
+
+def test_no_import_runs_in_a_circle_or_up():
+    structure = import_structure()
+    graph = structure.imports()
+    assert len(graph) > 100
+    assert structure.circles(graph) == []
+    assert structure.arrows_up(structure.rooms(graph)) == 0
+    assert structure.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
+
+
+def test_the_picture_in_the_docs_is_that_of_the_code():
+    structure = import_structure()
+    page = structure.PAGE.read_text("utf-8")
+    assert structure.picture(structure.rooms(structure.imports())) in page, (
+        "run python scripts/structure.py --write"
+    )
+
+
+def test_few_names_have_more_than_one_home():
+    assert import_structure().figures()["names defined in more than one module"] < 12

@@ -20,8 +20,8 @@ from transformers.models.auto import tokenization_auto
 
 from .cache import DecoderCache, VanillaTransformerCache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
-from .foreign_settings import CONFIG_READ_RULES, TOKENIZER_READ_RULES
-from .setting_rules import check_rules
+from .guard_config import CONFIG_READ_RULES, TOKENIZER_READ_RULES
+from .guard_rules import check_rules
 
 # From 5.24 on `generate` and the output classes say `cache`, before that `past_key_values`.
 _OUTPUT_FIELDS = {field.name for field in dataclasses.fields(Seq2SeqLMOutput)}

@@ -5,11 +5,11 @@ import reprlib
 
 from transformers import PretrainedConfig
 
-from .config_fields import check_field_names, notes
-from .foreign_settings import check_config_settings
-from .generation_settings import check_search_settings  # noqa: F401
+from .guard_config import check_config_settings
+from .guard_fields import check_field_names, notes
+from .guard_generation import check_search_settings  # noqa: F401
+from .guard_rules import refusals
 from .positions import POSITIONS
-from .setting_rules import refusals
 
 CHOICES = {
     "activation_function": ("relu", "gelu", "silu", "swiglu"),

@@ -13,6 +13,7 @@ from transformers.utils import ModelOutput
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, check_static_cache
 from .finite import FiniteScores
+from .guard_ids import check_token_ids
 from .lengths import (
     NEUTRAL_LENGTH_PENALTY,
     ForcedEndAtLimit,
@@ -20,7 +21,6 @@ from .lengths import (
     given_ranking,
     length_penalty,
 )
-from .token_ids import check_token_ids
 from .vocabulary import RemovedTokens, removed_ids
 
 # Settings of Vaswani et al. 2017, §6.1: beam 4, alpha 0.6, at most source length + 50 tokens.

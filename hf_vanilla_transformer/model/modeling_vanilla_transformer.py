@@ -12,7 +12,6 @@ from .attention import ATTENTION_FUNCTIONS  # noqa: F401
 from .batches import in_batches  # noqa: F401
 from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, chosen_cache
-from .config_fields import check_field_names  # noqa: F401
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fast_attention import fast_attention  # noqa: F401
 from .fast_dropout import FastDropout  # noqa: F401
@@ -28,9 +27,12 @@ from .fast_search import BeamSearch  # noqa: F401
 from .fast_state import DecodingState  # noqa: F401
 from .fast_topk import highest  # noqa: F401
 from .finite import FiniteScores  # noqa: F401
-from .foreign_settings import check_config_settings  # noqa: F401
 from .generation import OWN_SETTINGS
-from .generation_settings import check_search_settings  # noqa: F401
+from .guard_config import check_config_settings  # noqa: F401
+from .guard_fields import check_field_names  # noqa: F401
+from .guard_generation import check_search_settings  # noqa: F401
+from .guard_ids import check_labels
+from .guard_rules import check_rules  # noqa: F401
 from .layers import EncoderLayer  # noqa: F401
 from .lengths import given_ranking
 from .loss import decoder_inputs_from_labels, translation_loss
@@ -47,9 +49,7 @@ from .pretrained import (
     given_or,
     output_ties,
 )
-from .setting_rules import check_rules  # noqa: F401
 from .stacks import Decoder, Encoder, ScaledEmbedding
-from .token_ids import check_labels
 from .vocabulary import change_rows
 
 

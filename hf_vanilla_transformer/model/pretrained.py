@@ -15,7 +15,7 @@ from .attention import MultiHeadAttention
 from .compat import TIES_BY_TABLE
 from .configuration_vanilla_transformer import VanillaTransformerConfig, check_fields
 from .fast_dropout import FastDropout
-from .generation_settings import check_generation_file, check_ids
+from .guard_generation import check_generation_file, check_ids
 from .positions import POSITIONS
 from .stacks import Decoder, Encoder, ScaledEmbedding
 

@@ -13,10 +13,10 @@ from .cache import VanillaTransformerCache
 from .compat import CACHE_KEY, as_decoder_cache
 from .configuration_vanilla_transformer import VanillaTransformerConfig
 from .fast_dropout import FastDropout
+from .guard_ids import check_token_ids
 from .layers import DecoderLayer, EncoderLayer
 from .masks import decoder_self_mask, segment_mask, segment_positions
 from .positions import POSITIONS
-from .token_ids import check_token_ids
 
 
 class ScaledEmbedding(nn.Embedding):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from transformers import AddedToken, BatchEncoding, PreTrainedTokenizerFast
 
-from .foreign_settings import check_tokenizer_settings
-from .generation_settings import check_search_settings  # noqa: F401
-from .setting_rules import read_object, refusals
+from .guard_config import check_tokenizer_settings
+from .guard_generation import check_search_settings  # noqa: F401
+from .guard_rules import read_object, refusals
 
 TARGET_FILE = "target_tokenizer.json"
 # In tokenizer_config.json: without the target's file, such a folder is not whole.

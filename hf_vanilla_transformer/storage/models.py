@@ -23,7 +23,7 @@ from transformers import (
 from transformers.utils import cached_file
 
 from hf_vanilla_transformer.model.finite import is_finite
-from hf_vanilla_transformer.model.setting_rules import refusals
+from hf_vanilla_transformer.model.guard_rules import refusals
 
 HUB_SECONDS = 10
 # Left out, the library asks on standard input, which may be the text to translate.

@@ -173,7 +173,8 @@ def test_a_blank_prefix_leaves_the_translation_free(translator):
 def test_a_space_at_the_end_of_a_prefix_changes_nothing(translator):
     settings = {"num_beams": 2, "extra_decode_length": 6}
     plain = translate(*translator, ["a b", "c"], prefixes=["a b", "猫"], **settings)
-    assert translate(*translator, ["a b", "c"], prefixes=["a b ", "猫  "], **settings) == plain
+    for spaced in (["a b ", "猫  "], ["a b\t", "猫\u3000\u00a0"]):
+        assert translate(*translator, ["a b", "c"], prefixes=spaced, **settings) == plain
 
 
 def test_an_over_long_prefix_is_told_by_its_own_line(translator, caplog):

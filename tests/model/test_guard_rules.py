@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vanilla_transformer.model.setting_rules import (
+from hf_vanilla_transformer.model.guard_rules import (
     FLAG,
     TEXT,
     check_names,

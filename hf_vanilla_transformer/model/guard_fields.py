@@ -13,8 +13,8 @@ from difflib import get_close_matches
 
 from transformers import PretrainedConfig
 
-from .foreign_settings import CONFIG_RULES
-from .generation_settings import SEARCH_RULES
+from .guard_config import CONFIG_RULES
+from .guard_generation import SEARCH_RULES
 
 CLOSE = 0.75
 # Beside what the installed version has: fields of other versions, and arguments of the base class.

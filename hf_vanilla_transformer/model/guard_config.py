@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from .generation_settings import check_search_settings
-from .setting_rules import (
+from .guard_generation import check_search_settings
+from .guard_rules import (
     FLAG,
     OBJECT,
     REFUSED,

@@ -10,7 +10,7 @@ from os import PathLike
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
-from .setting_rules import (
+from .guard_rules import (
     FLAG,
     REFUSED,
     TEXT,
