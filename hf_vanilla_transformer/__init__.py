@@ -5,6 +5,7 @@ and `AutoTokenizer`, and gives `pipeline("translation")` back to transformers 5.
 """
 
 from .integrations.registration import register
+from .model.compat import check_what_auto_classes_read
 from .model.configuration_vanilla_transformer import VanillaTransformerConfig
 from .model.generation import PAPER_DECODING
 from .model.modeling_vanilla_transformer import (
@@ -17,6 +18,7 @@ from .model.tokenization_vanilla_transformer import VanillaTransformerTokenizer
 __version__ = "0.1.0"
 
 register()
+check_what_auto_classes_read()
 
 __all__ = [
     "PAPER_DECODING",

@@ -101,7 +101,7 @@ class TrainingData:
             folder=passes,
             max_length=cleaning.max_length,
         )
-        return cls(pairs, options, dropout)
+        return cls(pairs, options, dropout=dropout)
 
     def epoch(self, number: int) -> EncodedPairs:
         """Return the pairs of a pass, from 0; all processes may call it at once."""

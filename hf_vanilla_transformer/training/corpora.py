@@ -68,7 +68,7 @@ def prepare_training(
     warn_of_bytes_in_pairs(tokenizer, corpora[0])
     cleaning = _within(plan.cleaning, limit)
     training = TrainingData.prepare(
-        corpora[0], tokenizer, cleaning, plan.epochs, passes=output / PASSES
+        corpora[0], tokenizer, cleaning=cleaning, options=plan.epochs, passes=output / PASSES
     )
     name = f"validation ({' '.join(plan.valid)})"
     plain = Cleaning(max_length=cleaning.max_length)

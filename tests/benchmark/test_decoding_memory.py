@@ -46,7 +46,7 @@ def test_ours_fills_what_the_formula_says_and_has_room_to_spare(name, case, cont
     assert held["cross"] == formula["cross"]
     assert formula["self"] <= held["self"]
     with memory._states_of(model) as states:
-        memory.generate(model, draw_sources(case, config), case)
+        memory.generate(model, draw_sources(case, config), case=case)
     written = [x[..., : states[0]._slots, :] for x in states[0].own]
     assert sum(x.numel() * x.element_size() for x in written) == formula["self"]
 

@@ -310,7 +310,7 @@ def test_a_pipe_is_not_read_for_several_references(scored, tmp_path, monkeypatch
 
 def test_notes_of_a_changed_model_are_not_taken(folder, tmp_path, monkeypatch):
     tasks = []
-    monkeypatch.setattr(command, "Journal", lambda _, task, __: tasks.append(json.dumps(task)))
+    monkeypatch.setattr(command, "Journal", lambda _, task, **__: tasks.append(json.dumps(task)))
     write(tmp_path / "src", SOURCES)
     model = tmp_path / "model"
     shutil.copytree(folder, model)

@@ -30,7 +30,9 @@ def corpora(tmp_path):
 def prepare(corpora, tokenizer, tmp_path):
     def build(tokenizer=tokenizer, seed=1, **options):
         options = PassOptions(seed=seed, **options)
-        return TrainingData.prepare(corpora, tokenizer, RULES, options, passes=tmp_path / "passes")
+        return TrainingData.prepare(
+            corpora, tokenizer, cleaning=RULES, options=options, passes=tmp_path / "passes"
+        )
 
     return build
 
@@ -99,7 +101,9 @@ def test_bpe_dropout_splits_anew_each_pass_and_changes_no_text(prepare, tokenize
 def test_bpe_dropout_is_drawn_from_the_seed_and_the_pass(corpora, tokenizer, tmp_path):
     def drawn(folder, number, seed=1):
         options = PassOptions(seed=seed, bpe_dropout=0.5)
-        data = TrainingData.prepare(corpora, tokenizer, RULES, options, passes=tmp_path / folder)
+        data = TrainingData.prepare(
+            corpora, tokenizer, cleaning=RULES, options=options, passes=tmp_path / folder
+        )
         return [[ids.tolist() for ids in side] for side in data.epoch(number).fetch(range(50))]
 
     first = [drawn("first", number) for number in range(2)]
@@ -123,7 +127,9 @@ def test_both_of_two_vocabularies_are_split_anew(prepare, tokenizer):
 def test_a_pair_that_dropout_makes_too_long_keeps_its_own_ids(corpora, tokenizer, tmp_path):
     rules = Cleaning(max_length=7)  # "alpha" in letters, a number and EOS have more
     options = PassOptions(seed=1, bpe_dropout=0.9)
-    data = TrainingData.prepare(corpora, tokenizer, rules, options, passes=tmp_path / "passes")
+    data = TrainingData.prepare(
+        corpora, tokenizer, cleaning=rules, options=options, passes=tmp_path / "passes"
+    )
     pairs = data.epoch(0)
     assert len(pairs) == len(data.pairs)
     assert pairs.lengths.max() <= 7
@@ -199,7 +205,7 @@ def test_validation_pairs_that_are_trained_on_are_counted_in_a_warning(
     path = tmp_path / "valid.tsv"
     path.write_text("alpha 0\talpha\nalpha 0\tnew\nb 1\tbeta\n")
     valid = TrainingData.prepare(
-        open_corpora(path), tokenizer, RULES, PassOptions(seed=1), passes=tmp_path
+        open_corpora(path), tokenizer, cleaning=RULES, options=PassOptions(seed=1), passes=tmp_path
     ).pairs
     with caplog.at_level(logging.WARNING):
         assert warn_of_overlap(prepare().pairs, valid) == 2

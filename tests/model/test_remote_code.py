@@ -206,9 +206,9 @@ def test_config_names_every_class_of_the_folder(folder):
 
 def test_a_config_alone_brings_its_code(tmp_path):
     VanillaTransformerConfig().save_pretrained(tmp_path)
-    checks = {"config_fields.py", "foreign_settings.py", "generation_settings.py"}
-    checks.add("setting_rules.py")
-    assert set(code(tmp_path)) == {"configuration_vanilla_transformer.py", *checks}
+    guards = {f"guard_{name}.py" for name in ("config", "fields", "generation", "rules")}
+    expected = {"configuration_vanilla_transformer.py", "positions.py", *guards}
+    assert set(code(tmp_path)) == expected
 
 
 @pytest.mark.slow
