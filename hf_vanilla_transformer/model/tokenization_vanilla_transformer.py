@@ -1,6 +1,7 @@
 """The tokenizer class that travels with a checkpoint."""
 
 import copy
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 
@@ -114,11 +115,30 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
     ) -> str:
         if not use_source_tokenizer and self.target_backend is not None:
             return self.target._decode(token_ids, skip_special_tokens, *args, **kwargs)
+        ids = [token_ids] if isinstance(token_ids, int) else token_ids
         if skip_special_tokens:  # tokens that were added are special here, not to the backend
             skipped = set(self.all_special_ids)
-            ids = [token_ids] if isinstance(token_ids, int) else token_ids
-            token_ids = [index for index in ids if index not in skipped]
-        return super()._decode(token_ids, skip_special_tokens, *args, **kwargs)
+            ids = [index for index in ids if index not in skipped]
+        ids = self._with_whole_characters(ids)
+        return super()._decode(ids, skip_special_tokens, *args, **kwargs)
+
+    def _with_whole_characters(self, ids: list[int]) -> list[int]:
+        """Return ids whose bytes spell characters, U+FFFD in place of a part of one.
+
+        The backend makes U+FFFD of every byte of a run in which one byte is wrong: text that ends
+        within a character would lose the characters before it.
+        """
+        first, last = map(self._tokenizer.token_to_id, ("<0x00>", "<0xFF>"))
+        if first is None or last != first + 255:
+            return ids
+        whole: list[int] = []
+        for is_byte, run in groupby(ids, lambda index: first <= index <= last):
+            if is_byte:
+                text = bytes(index - first for index in run).decode("utf-8", "replace")
+                whole += [first + byte for byte in text.encode()]
+            else:
+                whole += run
+        return whole
 
     def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
         """Add tokens, such that those of no role are found in text, special or not."""

@@ -96,3 +96,15 @@ def test_more_tokens_only_add_text(tokenizer, text):
     for end in range(len(ids)):
         shown = tokenizer.decode(ids[:end], skip_special_tokens=True)
         assert text.startswith(shown.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("text", ["北京大学", "Привет мир", "cats Привет", "a👍🏽b"])
+def test_text_that_ends_within_a_character_keeps_the_characters_before_it(text):
+    tokenizer = train_tokenizer(["I love cats and dogs."] * 5, vocab_size=330)
+    ids, shown = tokenizer(text_target=text).input_ids, ""
+    for end in range(len(ids) + 1):
+        found = tokenizer.decode(ids[:end], skip_special_tokens=True).removesuffix("\ufffd")
+        assert found.startswith(shown)
+        assert text.startswith(found)
+        shown = found
+    assert shown == text
