@@ -36,9 +36,11 @@ Model = tuple[VanillaTransformerForConditionalGeneration, PreTrainedTokenizerBas
 
 
 def random_model(config: VanillaTransformerConfig) -> Model:
-    """Return a model of random weights, the same at every call, and a tokenizer without words."""
+    """Return a model of random weights, the same at every call, and a tokenizer for its target."""
     torch.manual_seed(1)
-    vocabulary = {token: index for index, token in enumerate(ROLES.values())}
+    entries = min(config.vocab_size, config.decoder_vocab_size or config.vocab_size)
+    words = [f"w{index}" for index in range(len(ROLES), entries)]
+    vocabulary = {token: index for index, token in enumerate([*ROLES.values(), *words])}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=ROLES["unk_token"]))
     tokenizer = VanillaTransformerTokenizer(tokenizer_object=backend, **ROLES)
     return VanillaTransformerForConditionalGeneration(config).eval(), tokenizer

@@ -7,6 +7,8 @@ from hf_vanilla_transformer.terminal import CONTROLS, printable
 
 # What would end a line, a span of code or a block of it, or begin HTML.
 ODD = re.compile(rf"[\n\t`<]|{CONTROLS.pattern}")
+# What Markdown reads as markup within a line; an underscore within a word is none.
+MARKUP = re.compile(r"([\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 
 
 def without_controls(value: object) -> object:
@@ -23,7 +25,7 @@ def without_controls(value: object) -> object:
 def plain(text: object) -> str:
     """Return one line of Markdown, also within a table, that shows a text as it is."""
     line = html.escape(" ".join(printable(str(text)).split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", line)
+    return MARKUP.sub(r"\\\1", line)
 
 
 def code(text: str) -> str:

@@ -91,8 +91,6 @@ def _run_alone(
         accelerator.end_training()
         return report
     options = _resolved(run, data, loop)
-    if saved is None and accelerator.is_main_process:  # before all else: see `resume`
-        write_option_file(output / OPTIONS, options)
     with fast_cpu_products():
         training = _prepare(run, data, options, saved, accelerator)
         if saved is not None:
@@ -148,7 +146,8 @@ def _prepare(
     corpora = open_training_corpora(run, data)
     texts = partial(training_texts, run, corpora[0])
     checkpoint = None if saved is None else saved.folder
-    tokenizer = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
+    begin = partial(write_option_file, Path(run.output, OPTIONS), options)
+    tokenizer = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
     model = prepare_model(run, tokenizer, seed=options["seed"], checkpoint=checkpoint)
     pairs, valid = prepare_training(
         corpora,

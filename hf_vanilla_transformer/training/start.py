@@ -108,7 +108,12 @@ def new_model(config: VanillaTransformerConfig) -> VanillaTransformerForConditio
 
 
 def prepare_tokenizer(
-    run: RunArguments, texts: Texts, accelerator: Accelerator, *, checkpoint: Path | None
+    run: RunArguments,
+    texts: Texts,
+    accelerator: Accelerator,
+    *,
+    checkpoint: Path | None,
+    begin: Callable[[], None],
 ) -> PreTrainedTokenizerBase:
     """Bring or train the tokenizer in the main process; the others load what it saved.
 
@@ -118,6 +123,7 @@ def prepare_tokenizer(
             tokenizer is to be trained.
         accelerator: It knows the main process.
         checkpoint: Where the run goes on from, with the tokenizer that is there.
+        begin: Called before the first file of a new run is written.
 
     Raises:
         ValueError: The tokenizer cannot be brought or trained.
@@ -127,6 +133,8 @@ def prepare_tokenizer(
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
             tokenizer = load_tokenizer_of(checkpoint) if checkpoint else new_tokenizer(run, texts)
+            if not checkpoint:
+                begin()
             with write_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)
         return load_tokenizer_of(checkpoint or folder)

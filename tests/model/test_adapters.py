@@ -72,5 +72,6 @@ def test_a_prefix_leads_the_search(prefixed, num_beams):
         scores[..., [0, 3]] = -torch.inf
         assert scores.argmax(-1).equal(found[:, 1:])
     else:
+        scores[..., 0] = -torch.inf  # padding has no share of the probability
         chosen = scores.log_softmax(-1).gather(-1, found[:, 1:, None])[..., 0]
         torch.testing.assert_close(output.sequences_scores, chosen.mean(-1), atol=1e-5, rtol=0)

@@ -357,18 +357,23 @@ def test_a_resumed_run_keeps_its_tokenizer(runs):
     own.save_pretrained(checkpoint)
     run = RunArguments(train=["x"], valid=["x"], output=str(runs.folder / "run"))
     accelerator = Accelerator(cpu=True)
+    begun = []
 
     def texts():
         pytest.fail("no tokenizer needs training")
 
-    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
+    def begin():
+        begun.append(folder.exists())
+
+    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
     assert kept.get_vocab() == own.get_vocab()
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == own.get_vocab()
-    new = prepare_tokenizer(run, lambda: ["xyz xyz"] * 2, accelerator, checkpoint=None)
+    new = prepare_tokenizer(run, lambda: ["xyz xyz"] * 2, accelerator, checkpoint=None, begin=begin)
     assert new.get_vocab() != own.get_vocab()
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == new.get_vocab()
-    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint)
+    kept = prepare_tokenizer(run, texts, accelerator, checkpoint=checkpoint, begin=begin)
     assert kept.get_vocab() == own.get_vocab(), "also beside the tokenizer of another run"
+    assert begun == [True], "only a new run begins"
 
 
 def test_the_options_that_a_run_wrote_repeat_it(runs, run):
