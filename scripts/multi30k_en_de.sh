@@ -17,7 +17,7 @@ test=$data/test_2016_flickr scores=$run/test_2016_flickr
 
 train --train "$data/train.en.gz" "$data/train.de.gz" --valid "$data/val.en.gz" "$data/val.de.gz" \
   --source-lang en --target-lang de --preset tiny --architecture d_model=160 d_ff=320 --vocab-size 4000 \
-  --bpe-dropout 0.1 --epochs 90 --precision bf16 --beams 5 --alpha 1.4 "$@"
+  --bpe-dropout 0.06 --epochs 90 --precision bf16 --beams 5 --alpha 1.4 "$@"
 
 is_current "$scores/report.json" || vanilla-transformer evaluate "$run/model" \
   --source "$test.en.gz" --reference "$test.de.gz" --confidence --examples 20 --output "$scores"

@@ -12,7 +12,7 @@ set -euo pipefail
 need "$data"/{train,val,test}.tsv.gz
 
 train --train "$data/train.tsv.gz" --valid "$data/val.tsv.gz" --source-lang zh --target-lang en \
-  --preset tiny --architecture dropout=0.3 --vocab-size 8000 --isolate-han --bpe-dropout 0.1 --precision bf16 \
+  --preset tiny --architecture dropout=0.3 --vocab-size 8000 --isolate-han --bpe-dropout 0.06 --precision bf16 \
   --beams 5 --alpha 1.0 "$@"
 
 is_current "$run/test/report.json" || vanilla-transformer evaluate "$run/model" \
