@@ -5,10 +5,10 @@ import reprlib
 
 from transformers import PretrainedConfig
 
-from .guard_config import check_config_settings
+from .guard_config import CONFIG_RULES, check_config_settings
 from .guard_fields import check_field_names, notes
 from .guard_generation import check_search_settings  # noqa: F401
-from .guard_rules import refusals
+from .guard_rules import check_rules, refusals
 from .positions import POSITIONS
 
 CHOICES = {
@@ -25,6 +25,7 @@ LAYERS = ("encoder_layers", "decoder_layers")
 MAX_LAYERS = 1000  # a module takes memory and time whatever its width
 OPTIONAL = ("decoder_vocab_size", "d_k", "d_v", "source_language", "target_language")
 PASSED_ON = {"_commit_hash", "_name_or_path"}  # by the library itself
+OTHER_ARCHITECTURES = ("is_encoder_decoder", "is_decoder", "add_cross_attention")
 PROBABILITIES = ("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
 FLAGS = (
     *("attention_bias", "scale_embedding", "share_encoder_decoder_embeddings"),
@@ -215,6 +216,10 @@ class VanillaTransformerConfig(PretrainedConfig):
         Raises:
             ValueError: As at construction; a name that may be meant for a field is no note.
         """
+        check_rules(kwargs, {name: CONFIG_RULES[name] for name in OTHER_ARCHITECTURES})
+        if not kwargs.get("return_unused_kwargs"):  # or the model refuses what is left over
+            meant = kwargs.keys() - notes(cls, kwargs) - {"return_unused_kwargs"}
+            check_field_names(cls, {name: kwargs[name] for name in meant})
         kept = {name: config_dict[name] for name in notes(cls, config_dict)}
         check_config_settings(cls, kept)
         fields = {name: value for name, value in config_dict.items() if name not in kept}

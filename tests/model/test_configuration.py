@@ -315,3 +315,17 @@ def test_files_of_old_and_new_versions_and_notes_of_other_tools_are_read(tmp_pat
     config.save_pretrained(tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
     assert {name: written.get(name) for name in tools} == tools
+
+
+@pytest.mark.parametrize(
+    "read", [AutoConfig.from_pretrained, VanillaTransformerConfig.from_pretrained]
+)
+def test_what_is_given_at_loading_is_a_field_or_refused(tmp_path, read):
+    VanillaTransformerConfig().save_pretrained(tmp_path)
+    known = {"trust_remote_code": False, "local_files_only": True, "revision": "main"}
+    assert read(tmp_path, dropout=0.2, num_labels=3, **known).dropout == 0.2
+    for name, value in {"d_modle": 64, "num_key_value_heads": 2}.items():
+        with pytest.raises(ValueError, match=f"{name}={value} is no field"):
+            read(tmp_path, **{name: value})
+    with pytest.raises(ValueError, match="is_encoder_decoder=False"):
+        read(tmp_path, is_encoder_decoder=False)
