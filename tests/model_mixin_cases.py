@@ -11,6 +11,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_MAPPING_NAMES,
 )
+from transformers_tests import test_modeling_common
 from transformers_tests.generation.test_utils import GenerationTesterMixin
 from transformers_tests.test_configuration_common import ConfigTester
 from transformers_tests.test_modeling_common import ModelTesterMixin
@@ -21,6 +22,8 @@ from hf_vanilla_transformer import (
     VanillaTransformerModel,
 )
 
+# It writes epsilons of other models into the configuration, which a saved one of ours refuses.
+test_modeling_common.set_config_for_less_flaky_test = lambda config: None
 # The mixin looks up by class name which labels and which losses a model takes.
 NAMES = {
     VanillaTransformerModel: MODEL_MAPPING_NAMES,

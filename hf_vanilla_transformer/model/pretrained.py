@@ -180,7 +180,8 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
                 f"{config.decoder_vocab_size} differ: one number cannot resize both vocabularies"
             )
         config.vocab_size, config.decoder_vocab_size = new_num_tokens or config.vocab_size, None
-        check_fields(config)
+        if config.vocab_size < self.config.vocab_size:  # ids may be past the new size
+            check_fields(config)
 
 
 def _replace_parameter(model: nn.Module, name: str, *, parameter: nn.Parameter) -> None:

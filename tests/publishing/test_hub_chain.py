@@ -68,7 +68,9 @@ def oldest_python(tmp_path_factory):
     version = matrix.VERSIONS[0]
     python = matrix.environment(version, tmp_path_factory.mktemp("oldest"))
     install = [python, "-m", "pip", "install", "--quiet", f"transformers=={version}"]
-    subprocess.run([*install, "datasets", "matplotlib"], check=True, timeout=600)
+    subprocess.run(
+        [*install, "datasets", "matplotlib", "accelerate", "sacrebleu"], check=True, timeout=600
+    )
     return python
 
 
