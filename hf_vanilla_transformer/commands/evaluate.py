@@ -4,9 +4,10 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 from accelerate import Accelerator
@@ -42,6 +43,8 @@ from hf_vanilla_transformer.translation.output import (
     refuse_overwriting,
     writing_to,
 )
+
+TRANSLATIONS, MODEL_CONFIG = "translations.txt", "config.json"
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -129,8 +132,9 @@ def run_evaluate(options: argparse.Namespace) -> str | None:
     device = options.device or str(accelerator.device)
     loaded = load_for_translation(name, dtype=options.dtype, device=device)
     warn_of_bytes(loaded[1], test_set.sources)
+    run = partial(evaluate, *loaded, test_set, settings, accelerator=accelerator)
     if not options.output:
-        report = evaluate(*loaded, test_set, settings, accelerator=accelerator)
+        report = run()
         return report and str(report)
     output, weights = Path(options.output), weight_digests(Path(name)) if is_main else {}
     with only_run_in(output) if is_main else nullcontext():
@@ -141,17 +145,24 @@ def run_evaluate(options: argparse.Namespace) -> str | None:
             settings=settings,
             accelerator=accelerator,
         )
-        try:
-            report = evaluate(*loaded, test_set, settings, accelerator=accelerator, journal=journal)
-        except KeyboardInterrupt:
-            kept = f"{output} keeps what is done, the same command goes on"
-            raise KeyboardInterrupt(f"interrupted; {kept}") from None
+        report = _interruptible(run, output, journal=journal)
         if report is None:
             return None
         task = replace(report.task, model=options.model, weights=weights)
         write_results(output, replace(report, task=task))
         journal.remove()
     return str(report)
+
+
+def _interruptible(
+    run: Callable[..., EvaluationReport | None], output: Path, *, journal: Journal
+) -> EvaluationReport | None:
+    """Evaluate with a journal; an interrupt says that the same command continues."""
+    try:
+        return run(journal=journal)
+    except KeyboardInterrupt:
+        kept = f"{output} keeps the finished translations; the same command continues"
+        raise KeyboardInterrupt(f"interrupted; {kept}") from None
 
 
 def _journal(
@@ -189,6 +200,29 @@ def read_test_set(
         FileNotFoundError: A file is missing.
         ValueError: Files do not fit together, or there is nothing in them.
     """
+    _check_sources(source, references)
+    of_text = {"source_language": source_language, "target_language": target_language}
+    sets = [
+        read_pairs([source, *([reference] if reference else [])], **of_text)
+        for reference in references or [None]
+    ]
+    sources = [pair.source for pair in sets[0]]
+    if not sources:
+        names = " ".join([source, *references])
+        raise ValueError(f"{names} holds no pairs: 0 sentences, 0 references")
+    return TestSet(
+        sources,
+        [[pair.target for pair in pairs] for pairs in sets],
+        _read_baseline(baseline, source, count=len(sources)),
+        **of_text,
+        name=source,
+        reference_names=tuple(references),
+        baseline_name=baseline,
+    )
+
+
+def _check_sources(source: str, references: Sequence[str]) -> None:
+    """Refuse pairs beside references, and a pipe that several references would read again."""
     if references and any(map(_holds_pairs, [source, *references])):
         raise ValueError(
             f"{' and '.join([source, *references])}: a corpus of pairs holds its references; give "
@@ -199,38 +233,22 @@ def read_test_set(
             f"{source} is a pipe, which can be read only once, and is read for each of "
             f"{len(references)} references; give a file"
         )
-    of_text = {"source_language": source_language, "target_language": target_language}
-    sets = [
-        read_pairs([source, *([reference] if reference else [])], **of_text)
-        for reference in references or [None]
-    ]
-    sources = [pair.source for pair in sets[0]]
-    if not sources:
-        names = " ".join([source, *references])
-        raise ValueError(f"{names} holds no pairs: 0 sentences, 0 references")
+
+
+def _read_baseline(baseline: str | None, source: str, *, count: int) -> list[str] | None:
+    """Return the translations of another system, one for each sentence; None without a file."""
     compared = read_lines(baseline) if baseline else None
-    if compared is not None and len(compared) != len(sources):
+    if compared is not None and len(compared) != count:
         raise ValueError(
-            f"{baseline} has {len(compared)} lines, {source} has {len(sources)}; a "
-            "baseline has one line for each sentence"
+            f"{baseline} has {len(compared)} lines, {source} has {count}; a baseline has one line "
+            "for each sentence"
         )
-    return TestSet(
-        sources,
-        [[pair.target for pair in pairs] for pairs in sets],
-        compared,
-        **of_text,
-        name=source,
-        reference_names=tuple(references),
-        baseline_name=baseline,
-    )
+    return compared
 
 
 def _holds_pairs(name: str) -> bool:
     """Tell by its name whether a corpus holds pairs, and not the lines of one side."""
     return holds_pairs(name) or Path(name).is_dir() or (":" in name and not Path(name).exists())
-
-
-TRANSLATIONS, MODEL_CONFIG = "translations.txt", "config.json"
 
 
 def write_results(folder: Path, report: EvaluationReport) -> None:

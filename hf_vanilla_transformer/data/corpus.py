@@ -22,6 +22,10 @@ from hf_vanilla_transformer.data.formats import (
 from hf_vanilla_transformer.data.lines import OnRead, ignore, suffix_of
 from hf_vanilla_transformer.languages import main_language
 
+MISSING = (
+    "does not exist; give a file, a folder that holds a dataset, or NAME:SPLIT or "
+    "NAME:CONFIG:SPLIT for a dataset of the Hub"
+)
 READERS = {
     ".tsv": read_tsv,
     ".csv": read_csv,
@@ -99,10 +103,7 @@ def open_corpora(
         if path.is_dir() or (":" in str(name) and not path.exists()):
             corpora.append(_open_dataset(str(name), languages))
         elif not path.exists():
-            raise FileNotFoundError(
-                f"{name} does not exist; give a file, a folder that holds a dataset, or NAME:SPLIT "
-                "or NAME:CONFIG:SPLIT for a dataset of the Hub"
-            )
+            raise FileNotFoundError(f"{name} {MISSING}")
         elif holds_pairs(path):
             corpora.append(_open_pair_file(path, languages))
         else:
@@ -110,13 +111,18 @@ def open_corpora(
             if len(text_files) % 2 == 0:
                 _refuse_swapped(*text_files[-2:], languages)
                 corpora.append(_open_aligned(*text_files[-2:]))
+    _check_sides(text_files)
+    return corpora
+
+
+def _check_sides(text_files: list[Path]) -> None:
+    """Refuse a text file without its other side."""
     if len(text_files) % 2:
         raise ValueError(
             f"cannot tell sources from targets in: {' '.join(map(str, text_files))}; text files "
             "come two by two, a source and a target file; a file of pairs is named "
             f"{', '.join(READERS)}"
         )
-    return corpora
 
 
 def read_pairs(

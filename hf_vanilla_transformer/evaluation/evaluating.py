@@ -13,6 +13,7 @@ from hf_vanilla_transformer.evaluation.report import (
     Environment,
     EvaluationReport,
     EvaluationTask,
+    Example,
     describe_environment,
     draw_examples,
 )
@@ -127,14 +128,14 @@ def evaluate(
     accelerator = accelerator or Accelerator(cpu=not torch.accelerator.is_available())
     scorer = settings.scorer(test_set)
     scorer.check_counts(test_set.sources, kind="sentences")
-    translations = _translated(
+    sentences = Sentences(
         model,
         tokenizer,
-        test_set=test_set,
-        settings=settings,
-        accelerator=accelerator,
-        journal=journal,
+        sentences=test_set.sources,
+        batch_tokens=settings.batch_tokens,
+        generation=settings.generation,
     )
+    translations = _translated(sentences, accelerator, journal=journal)
     logger.info("loss of the references ...")
     loss = reference_loss(
         model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
@@ -144,52 +145,42 @@ def evaluate(
     return EvaluationReport(
         task=_describe_task(model, test_set=test_set, settings=settings),
         translations=translations,
-        measurements=_measured(
-            scorer, translations, baseline=test_set.baseline, confidence=settings.confidence
-        ),
+        measurements=_measured(scorer, translations, test_set=test_set, settings=settings),
         loss=loss,
-        examples=draw_examples(
-            settings.examples,
-            sources=test_set.sources,
-            translations=translations,
-            references=test_set.references[0],
-        ),
+        examples=_examples(translations, test_set, count=settings.examples),
         baseline=test_set.baseline_name,
     )
 
 
 def _translated(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    test_set: TestSet,
-    settings: EvaluationSettings,
-    accelerator: Accelerator,
-    journal: Journal | None,
+    sentences: Sentences, accelerator: Accelerator, *, journal: Journal | None
 ) -> list[str]:
     """Return the translations of all processes, each in one line."""
-    sentences = Sentences(
-        model,
-        tokenizer,
-        sentences=test_set.sources,
-        batch_tokens=settings.batch_tokens,
-        generation=settings.generation,
-    )
     done = f", {len(journal.found):,} of them done" if journal and journal.found else ""
     logger.info("translating %s sentences%s ...", f"{len(sentences):,}", done)
-    translations = translate_shared(sentences, accelerator, journal=journal)
-    return list(map(in_one_line, translations))
+    return list(map(in_one_line, translate_shared(sentences, accelerator, journal=journal)))
 
 
 def _measured(
-    scorer: Scorer, translations: list[str], *, baseline: list[str] | None, confidence: bool
+    scorer: Scorer, translations: list[str], *, test_set: TestSet, settings: EvaluationSettings
 ) -> list[Measurement]:
-    """Return all metrics, and say before what takes its time."""
-    resamples = RESAMPLES if confidence or baseline is not None else 0
+    """Log the metrics, which may take a while, and return their scores."""
+    baseline = test_set.baseline
+    resamples = RESAMPLES if settings.confidence or baseline is not None else 0
     of_resamples = f", with {resamples:,} resamples of the test set" if resamples else ""
     names = names_in_words(METRICS[key] for key in scorer.metrics)
     logger.info("%s%s ...", names, of_resamples)
     return scorer.measure(translations, resamples=resamples, baseline=baseline)
+
+
+def _examples(translations: list[str], test_set: TestSet, *, count: int) -> list[Example]:
+    """Return random sentences of the test set for the model card."""
+    return draw_examples(
+        count,
+        sources=test_set.sources,
+        translations=translations,
+        references=test_set.references[0],
+    )
 
 
 def _describe_task(

@@ -173,7 +173,7 @@ def test_after_a_kill_the_same_command_goes_on(files, one_process, tmp_path, pro
 def test_an_interrupt_says_what_is_kept_and_another_task_does_not_take_it(files, tmp_path):
     (log,) = evaluate(files, tmp_path, "out", status=130, before=be_interrupted)
     assert log.endswith(
-        f"interrupted; {tmp_path}/out keeps what is done, the same command goes on\n"
+        f"interrupted; {tmp_path}/out keeps the finished translations; the same command continues\n"
     )
     (log,) = evaluate(files, tmp_path, "out", beams=1, before=note_batches)
     assert sum(translated(log)) == COUNT - 2
