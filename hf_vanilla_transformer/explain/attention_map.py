@@ -11,7 +11,8 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import BatchEncoding, PreTrainedModel
+from transformers.utils import ModelOutput
 
 from hf_vanilla_transformer.explain.fonts import text_font
 from hf_vanilla_transformer.model.tokenization_vanilla_transformer import (
@@ -96,17 +97,22 @@ def draw_attention(
     figure.suptitle(title, fontproperties=text_font(14), color=INK)
     for number, of_head in enumerate(maps, start=1):
         axes = figure.add_subplot(rows, columns, number)
-        axes.imshow(of_head.numpy(), cmap=ENCODER_COLOURS, vmin=0, vmax=1)
-        axes.set_yticks(range(len(queries)), queries)
-        axes.set_xticks(range(len(keys)), keys)
+        _draw_map(axes, of_head, queries=queries, keys=keys)
         if len(maps) > 1:
             axes.set_title(f"head {number}", fontproperties=text_font(11), color=FAINT)
         if highlight is not None:
             _frame(axes, (-0.5, highlight - 0.5), size=(len(keys), 1))
-        _tidy(axes)
-        for label in axes.get_xticklabels():
-            label.set_rotation(90 if len(label.get_text()) > LONGEST_UPRIGHT else 0)
     figure.savefig(path, format="png", bbox_inches="tight")
+
+
+def _draw_map(axes: Axes, weights: Tensor, *, queries: list[str], keys: list[str]) -> None:
+    """Draw weights [L, S], the tokens as labels."""
+    axes.imshow(weights.numpy(), cmap=ENCODER_COLOURS, vmin=0, vmax=1)
+    axes.set_yticks(range(len(queries)), queries)
+    axes.set_xticks(range(len(keys)), keys)
+    _tidy(axes)
+    for label in axes.get_xticklabels():
+        label.set_rotation(90 if len(label.get_text()) > LONGEST_UPRIGHT else 0)
 
 
 def draw_pronoun_attention(
@@ -149,14 +155,16 @@ def draw_pronoun_attention(
             va="center",
         )
         for column, strip in enumerate(pair):
-            box = (
-                column * width + STRIP_LEFT,
-                top - TITLE_HEIGHT - STRIP_TOP - _height(strip.weights),
-                TOKEN_WIDTH * len(strip.tokens),
-                _height(strip.weights),
-            )
-            _draw_strip(figure, box, strip=strip)
+            corner = column * width + STRIP_LEFT, top - TITLE_HEIGHT - STRIP_TOP
+            _draw_strip(figure, _box(strip, corner), strip=strip)
     figure.savefig(path, format="png", bbox_inches="tight")
+
+
+def _box(strip: _Strip, corner: tuple[float, float]) -> tuple[float, float, float, float]:
+    """Return left, bottom, width and height of a strip, given its upper left corner."""
+    left, top = corner
+    height = _height(strip.weights)
+    return left, top - height, TOKEN_WIDTH * len(strip.tokens), height
 
 
 def _read(
@@ -175,33 +183,25 @@ def _read(
     there = _position(
         rf"(?<!\w){re.escape(reading.word)}(?!\w)", target, name=reading.word, last=True
     )
+    output = _attentions(model, source, labels=labels)
+    shown = [_shown(token) for token in tokens]
+    read = f"Encoder: what {pronoun} looks at"
+    wrote = f"Decoder: what it looks at when it writes {reading.word!r} for {pronoun}"
+    encoder, cross = output.encoder_attentions, output.cross_attentions
+    return (
+        _Strip(_rows_of(encoder, here), shown, here, read, ENCODER_COLOURS),
+        _Strip(_rows_of(cross, there), shown, here, wrote, DECODER_COLOURS),
+    )
+
+
+@torch.no_grad()
+def _attentions(model: PreTrainedModel, source: BatchEncoding, *, labels: Tensor) -> ModelOutput:
+    """Run the model in evaluation mode and return its output with attention weights."""
     was_training = model.training
     model.eval()
-    with torch.no_grad():
-        output = model(
-            input_ids=source.input_ids,
-            attention_mask=source.attention_mask,
-            labels=labels.to(model.device),
-            output_attentions=True,
-        )
+    output = model(**source, labels=labels.to(model.device), output_attentions=True)
     model.train(was_training)
-    shown = [_shown(token) for token in tokens]
-    return (
-        _Strip(
-            _rows_of(output.encoder_attentions, here),
-            shown,
-            here,
-            f"Encoder: what {pronoun} looks at",
-            ENCODER_COLOURS,
-        ),
-        _Strip(
-            _rows_of(output.cross_attentions, there),
-            shown,
-            here,
-            f"Decoder: what it looks at when it writes {reading.word!r} for {pronoun}",
-            DECODER_COLOURS,
-        ),
-    )
+    return output
 
 
 def _rows_of(attentions: Sequence[Tensor], query: int) -> Tensor:
