@@ -85,8 +85,8 @@ def open_corpora(
 
     Args:
         names: One name or several.
-        source_language: The name of the source's column where columns have names.
-        target_language: The name of the target's.
+        source_language: Name of the source column, in formats with named columns.
+        target_language: Name of the target column.
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -96,8 +96,7 @@ def open_corpora(
     if not given:
         raise ValueError("no corpus given; name a file of pairs, or two text files")
     languages = (source_language, target_language)
-    corpora: list[Corpus] = []
-    text_files: list[Path] = []
+    corpora, text_files = [], []
     for name in given:
         path = Path(name)
         if path.is_dir() or (":" in str(name) and not path.exists()):

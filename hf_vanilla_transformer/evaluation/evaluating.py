@@ -83,6 +83,18 @@ class EvaluationSettings:
         settings = {"num_beams": self.beams, "gnmt_alpha": self.alpha}
         return {name: value for name, value in settings.items() if value is not None}
 
+    def sentences(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, sources: list[str]
+    ) -> Sentences:
+        """Return the sentences in batches, to be translated with these settings."""
+        return Sentences(
+            model,
+            tokenizer,
+            sentences=sources,
+            batch_tokens=self.batch_tokens,
+            generation=self.generation,
+        )
+
     def scorer(self, test_set: TestSet) -> Scorer:
         """Return what scores translations of a test set.
 
@@ -112,34 +124,26 @@ def evaluate(
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
         test_set: What to translate, and its references.
-        settings: How to translate and to score; left out: the model's own search, no resampling.
-        accelerator: Its processes share the sentences; left out: those of the launcher, if any.
-        journal: Where translations are noted as they come, and found again after a break.
+        settings: How to translate and to score; None: the model's own search, no resampling.
+        accelerator: Its processes share the sentences; None: those of the launcher, if any.
+        journal: Finished translations, from which an interrupted evaluation continues.
 
     Returns:
         The report; None on all processes but the main one.
 
     Raises:
         TypeError: A text is not text.
-        ValueError: There is nothing to score, the counts differ, or the tokenisation cannot be
-            used here.
+        ValueError: The test set is empty, counts differ, or the tokenisation is not installed.
     """
     settings = settings or EvaluationSettings()
     accelerator = accelerator or Accelerator(cpu=not torch.accelerator.is_available())
     scorer = settings.scorer(test_set)
     scorer.check_counts(test_set.sources, kind="sentences")
-    sentences = Sentences(
-        model,
-        tokenizer,
-        sentences=test_set.sources,
-        batch_tokens=settings.batch_tokens,
-        generation=settings.generation,
-    )
+    sentences = settings.sentences(model, tokenizer, sources=test_set.sources)
     translations = _translated(sentences, accelerator, journal=journal)
     logger.info("loss of the references ...")
-    loss = reference_loss(
-        model, tokenizer, test_set.sources, test_set.references, accelerator=accelerator
-    )
+    pairs = test_set.sources, test_set.references
+    loss = reference_loss(model, tokenizer, *pairs, accelerator=accelerator)
     if not accelerator.is_main_process:
         return None
     return EvaluationReport(

@@ -79,14 +79,8 @@ def draw_attention(
     Raises:
         ValueError: The numbers of tokens do not fit the weights.
     """
-    maps = weights.detach().float().cpu()
-    maps = maps[None] if maps.dim() == 2 else maps
     queries, keys = ([_shown(token) for token in tokens] for tokens in (query_tokens, key_tokens))
-    if tuple(maps.shape[1:]) != (len(queries), len(keys)):
-        raise ValueError(
-            f"weights of shape {tuple(weights.shape)} do not fit {len(queries)} query tokens and "
-            f"{len(keys)} key tokens; give [heads, queries, keys] or [queries, keys]"
-        )
+    maps = _maps(weights, queries=queries, keys=keys)
     columns = min(len(maps), MAPS_IN_A_ROW)
     rows = -(-len(maps) // columns)
     figure = _figure(
@@ -103,6 +97,18 @@ def draw_attention(
         if highlight is not None:
             _frame(axes, (-0.5, highlight - 0.5), size=(len(keys), 1))
     figure.savefig(path, format="png", bbox_inches="tight")
+
+
+def _maps(weights: Tensor, *, queries: list[str], keys: list[str]) -> Tensor:
+    """Return weights as maps [h, L, S], if their shape fits the tokens."""
+    maps = weights.detach().float().cpu()
+    maps = maps[None] if maps.dim() == 2 else maps  # [h, L, S]
+    if tuple(maps.shape[1:]) != (len(queries), len(keys)):
+        raise ValueError(
+            f"weights of shape {tuple(weights.shape)} do not fit {len(queries)} query tokens and "
+            f"{len(keys)} key tokens; give [heads, queries, keys] or [queries, keys]"
+        )
+    return maps
 
 
 def _draw_map(axes: Axes, weights: Tensor, *, queries: list[str], keys: list[str]) -> None:
@@ -125,9 +131,8 @@ def draw_pronoun_attention(
 ) -> None:
     """Draw, one sentence above the other, where a pronoun looks and how it is understood.
 
-    A sentence gets two strips, with the tokens of the source as columns: what the pronoun attends
-    to in the encoder, and what the decoder attends to as it writes the word that stands for the
-    pronoun. A strip shows every head of every layer, and above them their mean.
+    Each sentence has two strips: the encoder's attention of the pronoun, and the decoder's when it
+    writes the noun. Columns are source tokens; rows are all heads, and above them their mean.
 
     Args:
         model: Sequence-to-sequence model that returns its attention weights.
@@ -137,7 +142,7 @@ def draw_pronoun_attention(
         pronoun: Text of the pronoun; its first occurrence counts.
 
     Raises:
-        ValueError: A sentence lacks the pronoun, or a translation the word.
+        ValueError: A sentence lacks the pronoun, or a translation its noun.
     """
     strips = [_read(model, tokenizer, reading=reading, pronoun=pronoun) for reading in readings]
     flat = [strip for pair in strips for strip in pair]

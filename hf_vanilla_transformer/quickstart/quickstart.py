@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from accelerate.utils import set_seed
@@ -193,13 +194,9 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
         tokenizer = train_tokenizer(
             texts, vocab_size=VOCABULARY, isolate_han=True, max_length=MAX_LENGTH
         )
-        pairs, valid = (
-            encode_pairs(part, tokenizer, max_length=MAX_LENGTH, name=name)
-            for part, name in (
-                (corpus.train[VALIDATION_PAIRS:], "training"),
-                (corpus.train[:VALIDATION_PAIRS], "validation"),
-            )
-        )
+        encode = partial(encode_pairs, tokenizer=tokenizer, max_length=MAX_LENGTH)
+        pairs = encode(corpus.train[VALIDATION_PAIRS:], name="training")
+        valid = encode(corpus.train[:VALIDATION_PAIRS], name="validation")
     set_seed(LOOP.seed)
     model = new_model(VanillaTransformerConfig(vocab_size=len(tokenizer), **ARCHITECTURE))
     with (

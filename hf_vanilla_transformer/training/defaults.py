@@ -81,13 +81,7 @@ def choose_by_amount(
     chosen = _chosen_before(Path(run.output), wanted) if run.resume else {}
     if not chosen:
         amount = count(open_training_corpora(plan_corpora(run, data))[0])
-        preset = run.preset or preset_for(amount)
-        usual = PRESETS[preset].training.get("epochs")
-        suitable = {
-            "preset": preset,
-            "vocab_size": vocabulary_for(amount),
-            "epochs": usual and epochs_for(amount, usual),
-        }
+        suitable = _suitable(amount, run.preset or preset_for(amount))
         chosen = {name: suitable[name] for name in wanted if suitable[name]}
         if amount.pairs:  # the tokenizer's error says it of an empty corpus
             _tell_choice(amount, chosen, loop=loop)
@@ -99,6 +93,16 @@ def choose_by_amount(
             )
     of_loop = {name: chosen.pop(name) for name in ("epochs",) if name in chosen}
     return dataclasses.replace(run, **chosen), loop | of_loop
+
+
+def _suitable(amount: Amount, preset: str) -> dict[str, object]:
+    """Return preset, vocabulary size and epochs for a corpus; no epochs if the preset has none."""
+    usual = PRESETS[preset].training.get("epochs")
+    return {
+        "preset": preset,
+        "vocab_size": vocabulary_for(amount),
+        "epochs": usual and epochs_for(amount, usual),
+    }
 
 
 def _unset(run: RunArguments, loop: dict[str, object]) -> list[str]:

@@ -66,6 +66,14 @@ class Loop:
     """Trains a model until the first limit, or until SIGINT or SIGTERM.
 
     Every `save_every` steps, and at the end, it validates, and saves on the main process.
+
+    Args:
+        model: A model whose `forward` honours `num_items_in_batch`, trained in place; to resume,
+            with the weights of the checkpoint.
+        arguments: Numbers of the run.
+        accelerator: Where it runs.
+        saved: Checkpoint to resume from, None for a new run.
+        hooks: Called after the progress line and the trackers, on every process.
     """
 
     def __init__(
@@ -77,16 +85,6 @@ class Loop:
         saved: SavedState | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        """Prepare a model, which is trained in place.
-
-        Args:
-            model: A model whose `forward` honours `num_items_in_batch`; after a resume, with the
-                weights of the checkpoint.
-            arguments: Numbers of the run.
-            accelerator: Where it runs.
-            saved: Where the run goes on from, None for its beginning.
-            hooks: Called after the progress line and the trackers, on every process.
-        """
         self.arguments, self.accelerator = arguments, accelerator
         self.state = RunState() if saved is None else saved.state
         make_collator = packed_collator if arguments.pack else pair_collator

@@ -6,6 +6,7 @@ from functools import partial
 
 from accelerate import Accelerator
 
+from hf_vanilla_transformer.data.encoding import EncodedPairs
 from hf_vanilla_transformer.evaluation.report import REPORT_FILE, describe_environment
 from hf_vanilla_transformer.languages import language_metadata
 from hf_vanilla_transformer.storage.files import write_json
@@ -147,14 +148,16 @@ def _prepare(
         output=plan.output,
         loop=plan.loop,
         accelerator=accelerator,
-        facts={
-            "options": plan.options,
-            "corpus": describe_corpus(pairs.pairs),
-            "left_out": pairs.pairs.counts,
-        },
+        facts=_facts(plan, pairs.pairs),
         saved=saved,
         hooks=hooks,
     )
+
+
+def _facts(plan: RunPlan, pairs: EncodedPairs) -> dict[str, object]:
+    """Return the description of a run that its checkpoints carry, to compare a resumed run with."""
+    counts = {"corpus": describe_corpus(pairs), "left_out": pairs.counts}
+    return {"options": plan.options, **counts}
 
 
 def _train_and_report(training: Training) -> dict[str, object]:
