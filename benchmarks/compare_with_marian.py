@@ -89,7 +89,7 @@ def compare(options: argparse.Namespace) -> str:
     languages = " → ".join(filter(None, (options.source_lang, options.target_lang)))
     name = options.name or languages or options.output.name
     common = {"name": name, "minutes": options.minutes}
-    comparison = common | parts | {"environment": describe_environment()}
+    comparison = common | parts | {"environment": asdict(describe_environment())}
     file, picture = (options.output / f"comparison.{suffix}" for suffix in ("json", "png"))
     write_json(file, comparison)
     draw_comparisons([comparison], picture)

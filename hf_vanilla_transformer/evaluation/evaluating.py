@@ -10,7 +10,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_vanilla_transformer.evaluation.metrics import METRICS, names_in_words
 from hf_vanilla_transformer.evaluation.reference_loss import reference_loss
 from hf_vanilla_transformer.evaluation.report import (
-    Environment,
     EvaluationReport,
     EvaluationTask,
     Example,
@@ -117,6 +116,7 @@ def evaluate(
     *,
     accelerator: Accelerator | None = None,
     journal: Journal | None = None,
+    scorer: Scorer | None = None,
 ) -> EvaluationReport | None:
     """Translate a test set and score it.
 
@@ -127,6 +127,7 @@ def evaluate(
         settings: How to translate and to score; None: the model's own search, no resampling.
         accelerator: Its processes share the sentences; None: those of the launcher, if any.
         journal: Finished translations, from which an interrupted evaluation continues.
+        scorer: Return value of `settings.scorer(test_set)`, if it exists already.
 
     Returns:
         The report; None on all processes but the main one.
@@ -137,8 +138,10 @@ def evaluate(
     """
     settings = settings or EvaluationSettings()
     accelerator = accelerator or Accelerator(cpu=not torch.accelerator.is_available())
-    scorer = settings.scorer(test_set)
+    scorer = scorer or settings.scorer(test_set)
     scorer.check_counts(test_set.sources, kind="sentences")
+    if test_set.baseline is not None:
+        scorer.check_counts(test_set.baseline, kind="baseline translations")
     sentences = settings.sentences(model, tokenizer, sources=test_set.sources)
     translations = _translated(sentences, accelerator, journal=journal)
     logger.info("loss of the references ...")
@@ -204,5 +207,5 @@ def _describe_task(
         search={name: value for name, value in search.items() if value is not None},
         dtype=settings.dtype,
         batch_tokens=settings.batch_tokens,
-        environment=Environment(**describe_environment()),
+        environment=describe_environment(),
     )

@@ -1,5 +1,6 @@
 """The scores of translations in one table, and figures as a reader wants them."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -76,3 +77,8 @@ def shown_time(seconds: float) -> str:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours:,} h {minutes} min"
+
+
+def perplexity(loss: float) -> float:
+    """Return e to a loss in nats per token, at most e^700, which is still a float."""
+    return math.exp(min(loss, 700.0))

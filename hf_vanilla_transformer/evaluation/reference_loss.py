@@ -8,10 +8,8 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_vanilla_transformer.translation.forced_decoding import (
-    PairLikelihood,
-    perplexity,
-)
+from hf_vanilla_transformer.evaluation.metrics import perplexity
+from hf_vanilla_transformer.translation.forced_decoding import PairLikelihood
 from hf_vanilla_transformer.translation.inference import inference
 
 

@@ -234,15 +234,14 @@ class TrainingReport:
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "sacrebleu")
 
 
-def describe_environment() -> dict[str, object]:
+def describe_environment() -> Environment:
     """Return versions, device and threads, for a report."""
     own = {
         "python": platform.python_version(),
         "hf_vanilla_transformer": version("hf-vanilla-transformer"),
     }
-    environment = Environment(
+    return Environment(
         versions=own | {name: version(name) for name in PACKAGES},
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         threads=torch.get_num_threads(),
     )
-    return asdict(environment)

@@ -216,7 +216,7 @@ def _train_and_score(folder: Path, seconds: dict[str, float]) -> dict[str, objec
                 accelerator=accelerator,
             )
         )
-        environment = describe_environment()
+        environment = asdict(describe_environment())
     if training["stopped_by"] == "interrupt":
         raise KeyboardInterrupt
     shutil.rmtree(folder / "checkpoints")

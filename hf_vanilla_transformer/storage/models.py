@@ -198,13 +198,21 @@ def model_stamp(found: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, lis
         found: What `find_model` returned; of a Hub name, the files in the cache count.
         tokenizer: As loaded from there, when every file is in the cache.
     """
-    config = cached_file(found, "config.json", local_files_only=True)
-    folder = Path(config).parent.resolve()
+    folder = folder_of(found).resolve()
     names = ["*.safetensors", "*.bin", "*.index.json", "*config.json", "*token*.json"]
     names += tokenizer.vocab_files_names.values()
     files = sorted({file for name in names for file in folder.glob(name)})
     stats = [(file, file.stat()) for file in files]
     return {str(file): [found.st_size, found.st_mtime_ns] for file, found in stats}
+
+
+def folder_of(found: str) -> Path:
+    """Return the folder of a loaded model, for a Hub name the one in the cache.
+
+    Args:
+        found: Return value of `find_model`.
+    """
+    return Path(cached_file(found, "config.json", local_files_only=True)).parent
 
 
 def _find_in_cache(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which files of a folder hold the model's weights, and which only look as if they did."""
+"""The weights of a model folder: their files, digests and faults, and averages of several."""
 
 import json
 import shutil
@@ -13,6 +13,8 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.storage.files import file_digest, write_folder
 from hf_vanilla_transformer.storage.models import naming_damage
+
+NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -58,9 +60,6 @@ def faults_of_weights(folder: Path) -> Iterator[str]:
         yield f"{path.name} is missing, though {index.name} names it; save the model again"
     for path in sorted(found - read):
         yield f"{path.name} is no part of this model's weights; delete it"
-
-
-NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 
 
 def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
@@ -129,9 +128,13 @@ def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:
 
 
 def _weight_files(checkpoint: str | Path) -> list[Path]:
-    files = sorted(Path(checkpoint).glob("*.safetensors"))
+    """Return the files that the library reads, all of which are there."""
+    files = weight_files(Path(checkpoint))
     if not files:
         raise ValueError(f"{checkpoint} holds no .safetensors file; give a saved model folder")
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"{file} is missing, though the index names it; save the model again")
     return files
 
 

@@ -1,4 +1,4 @@
-"""Save model folders atomically, keep the last ones and the best, and average their weights."""
+"""Save model folders with the state of training, and keep the last ones and the best."""
 
 import json
 import logging
@@ -18,6 +18,10 @@ from hf_vanilla_transformer.training.state import RunState
 logger = logging.getLogger(__name__)
 
 STEP_FOLDER = re.compile(r"step-(\d+)")
+STATE_FOLDER = "training_state"
+OPTIMIZER, STATE, FILES = "optimizer.pt", "state.json", "files.json"
+# What reading JSON that is missing, damaged or of another shape raises.
+MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def save_checkpoint(
@@ -122,19 +126,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-logger = logging.getLogger(__name__)
-
-
-# What reading JSON that is missing, damaged or of another shape raises.
-MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
-
-
-STATE_FOLDER = "training_state"
-
-
-OPTIMIZER, STATE, FILES = "optimizer.pt", "state.json", "files.json"
 
 
 @dataclass(frozen=True)

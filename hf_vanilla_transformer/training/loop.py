@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from hf_vanilla_transformer.model.compat import recompute_activations
+from hf_vanilla_transformer.model.finite import is_finite
 from hf_vanilla_transformer.training.checkpoints import SavedState
 from hf_vanilla_transformer.training.hooks import Hook, Step
 from hf_vanilla_transformer.training.loop_arguments import LoopArguments
@@ -190,7 +191,7 @@ class Loop:
         if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(
                 f"{fault}, highest in "
-                f"{name_worst_pairs(losses, update, accelerator=self.accelerator)}; look at these "
+                f"{name_worst_pairs(losses, update)}; look at these "
                 "pairs, or go on from the last checkpoint with --resume and a lower "
                 "learning_rate"
             )
@@ -275,7 +276,7 @@ class Loop:
             # Every process takes part.
             for name, tensor in self.accelerator.get_state_dict(self.model).items()
         }
-        if not all(tensor.isfinite().all() for tensor in weights.values()):
+        if not all(map(is_finite, weights.values())):
             raise self._not_saved("weights are not finite")
         folders: list[Path | None] = [None]
         if self.accelerator.is_main_process:

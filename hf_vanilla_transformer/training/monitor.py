@@ -4,7 +4,6 @@ import math
 from collections import deque
 
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import Tensor
 
@@ -41,7 +40,7 @@ class LossWatch:
         return None
 
 
-def name_worst_pairs(losses: Tensor, update: Update, *, accelerator: Accelerator) -> str:
+def name_worst_pairs(losses: Tensor, update: Update) -> str:
     """Return where the pairs of the part with the highest loss per token, or none, were read.
 
     Every process must call it.
@@ -49,7 +48,6 @@ def name_worst_pairs(losses: Tensor, update: Update, *, accelerator: Accelerator
     Args:
         losses: Summed loss of each of this process's parts.
         update: The step.
-        accelerator: It knows the other processes.
     """
     tokens = [update.pairs.lengths[part][:, 1].sum() for part in update.share.parts]
     per_token = losses.cpu() / torch.tensor(tokens).clamp(min=1)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from accelerate import PartialState
 from transformers import PreTrainedModel
 
+from hf_vanilla_transformer.evaluation.metrics import perplexity
 from hf_vanilla_transformer.training.hooks import Hook, Step
 from hf_vanilla_transformer.training.schedule import Schedule
-from hf_vanilla_transformer.training.state import RunState, Validation, exp_loss
+from hf_vanilla_transformer.training.state import RunState, Validation
 
 logger = logging.getLogger(__name__)
 
@@ -131,10 +132,11 @@ class Progress(Hook):
         window, elapsed = self.window, step.seconds - self.window.began
         loss, padding = window.loss / window.steps, window.padding / window.steps
         total = "" if self.max_steps is None else f"/{self.max_steps}"
+        speed = window.tokens / max(elapsed, 1e-9)
         return (
-            f"step {step.number}{total}  training loss {loss:.3f}  perplexity {exp_loss(loss):.4g}"
-            f"  rate {step.learning_rate:.2e}  {window.tokens / max(elapsed, 1e-9):,.0f} tokens/s"
-            f"  padding {padding:.0%}  {_clock(self._remaining(step))} left"
+            f"step {step.number}{total}  training loss {loss:.3f}  "
+            f"perplexity {perplexity(loss):.4g}  rate {step.learning_rate:.2e}  "
+            f"{speed:,.0f} tokens/s  padding {padding:.0%}  {_clock(self._remaining(step))} left"
         )
 
     def _remaining(self, step: Step) -> float | None:

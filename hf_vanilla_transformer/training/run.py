@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 from accelerate import Accelerator
@@ -170,7 +171,7 @@ def _train_and_report(training: Training) -> dict[str, object]:
         return {
             "left_out": training.facts["left_out"],
             "training": train_and_average(training),
-            "environment": describe_environment(),
+            "environment": asdict(describe_environment()),
         }
 
 

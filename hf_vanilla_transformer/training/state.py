@@ -1,12 +1,8 @@
 """What a run has done so far: saved with every checkpoint, and part of the report."""
 
-import math
 from dataclasses import asdict, dataclass, field
 
-
-def exp_loss(loss: float) -> float:
-    """Return the perplexity of a loss, e to it."""
-    return math.exp(min(loss, 700.0))
+from hf_vanilla_transformer.evaluation.metrics import perplexity
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Validation:
     @property
     def perplexity(self) -> float:
         """Return e to the loss."""
-        return exp_loss(self.loss)
+        return perplexity(self.loss)
 
     def is_better(self, other: "Validation", best_by: str) -> bool:
         """Tell whether "loss" or "bleu" is better than another's."""

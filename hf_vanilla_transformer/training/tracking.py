@@ -6,8 +6,9 @@ from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
+from hf_vanilla_transformer.evaluation.metrics import perplexity
 from hf_vanilla_transformer.training.hooks import Hook, Step
-from hf_vanilla_transformer.training.state import Validation, exp_loss
+from hf_vanilla_transformer.training.state import Validation
 
 DEFAULT_TRACKER = "tensorboard"
 NO_TRACKER = "none"
@@ -27,7 +28,7 @@ class Tracking(Hook):
                 "training_loss": step.loss,
                 "learning_rate": step.learning_rate,
                 "padding_waste": step.padding,
-                "training_perplexity": exp_loss(step.loss),
+                "training_perplexity": perplexity(step.loss),
             }
             self.accelerator.log(figures, step=step.number)
 

@@ -1,6 +1,5 @@
 """How probable a model finds translations that are given to it."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -126,8 +125,3 @@ def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the log-probability [B, T] of labels [B, T] under logits [B, T, V]."""
     chosen = logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     return chosen - logits.logsumexp(-1)
-
-
-def perplexity(loss: float) -> float:
-    """Return e to a loss in nats per token, at most e^700, which is still a float."""
-    return math.exp(min(loss, 700.0))

@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput
 
 from hf_vanilla_transformer.data.collate import collate_sources, pad_rows
 from hf_vanilla_transformer.model.batches import BATCH_TOKENS, longest_first, on_all_cores
+from hf_vanilla_transformer.model.lengths import GnmtLengthPenalty
 from hf_vanilla_transformer.model.vocabulary import suppress_rows_without_token
 from hf_vanilla_transformer.translation.forced_decoding import token_log_probs
 from hf_vanilla_transformer.translation.inference import check_texts, encode_within_limit, inference
@@ -189,7 +190,7 @@ class Sentences:
         settings = {**vars(self.model.generation_config), **self._generation}
         alpha, exponent = settings.get("gnmt_alpha"), settings.get("length_penalty")
         if alpha is not None and "length_penalty" not in self._generation:
-            return ((5 + tokens) / 6) ** alpha
+            return tokens ** GnmtLengthPenalty(alpha)
         return tokens ** (1.0 if exponent is None else exponent)
 
 

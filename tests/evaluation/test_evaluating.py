@@ -7,7 +7,7 @@ import pytest
 from scored import CORPORA
 from tiny import build_model
 
-from hf_vanilla_transformer.evaluation import EvaluationSettings, TestSet, evaluate
+from hf_vanilla_transformer.evaluation import EvaluationSettings, TestSet, evaluate, evaluating
 from hf_vanilla_transformer.evaluation.metrics import METRICS, Metric, shown_score
 from hf_vanilla_transformer.evaluation.report_file import read_report, shape_of
 from hf_vanilla_transformer.evaluation.scoring import Scorer, score_translations
@@ -88,3 +88,10 @@ def test_the_shape_of_a_report_follows_from_its_dataclass():
         "size": ("a finite number", None),
         "parts": ["text"],
     }
+
+
+def test_a_baseline_of_another_length_is_refused_before_anything_is_translated(model, monkeypatch):
+    monkeypatch.setattr(evaluating, "translate_shared", lambda *_, **__: pytest.fail("translated"))
+    test_set = TestSet(HYPOTHESES, REFERENCES, HYPOTHESES[:-1])
+    with pytest.raises(ValueError, match="baseline translations"):
+        evaluate(*model, test_set)

@@ -49,7 +49,10 @@ def test_finite_weights_whose_products_overflow_are_an_error_too(fast, beams):
 
 def test_invalid_values_are_replaced_where_that_is_asked_for():
     model = broken_model("lm_head.weight", math.nan, fast=True)
-    model.generate(SOURCES, remove_invalid_values=True, **SETTINGS)
+    found = model.generate(SOURCES, remove_invalid_values=True, **SETTINGS)
+    assert len(found) == len(SOURCES)
+    assert found.ge(0).all()
+    assert found.lt(model.config.vocab_size).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

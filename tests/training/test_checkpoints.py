@@ -1,4 +1,5 @@
 import errno
+import json
 import shutil
 
 import pytest
@@ -161,6 +162,26 @@ def test_checkpoints_of_different_models_are_refused_by_name(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty holds no \.safetensors file"):
         average_weights([first, tmp_path / "empty"])
+
+
+def test_only_the_files_that_the_library_reads_are_averaged(tmp_path):
+    folders = [
+        save_weights(tmp_path / name, w=torch.full((2,), n)) for name, n in (("a", 1.0), ("b", 3.0))
+    ]
+    save_file({"w": torch.full((2,), 77.0), "junk": torch.ones(1)}, folders[1] / "zzz.safetensors")
+    assert {name: tensor.tolist() for name, tensor in average_weights(folders).items()} == {
+        "w": [2.0, 2.0]
+    }
+
+
+def test_a_shard_that_is_missing_is_named(tmp_path):
+    folder = tmp_path / "sharded"
+    folder.mkdir()
+    save_file({"w": torch.ones(2)}, folder / "model-1.safetensors")
+    index = {"weight_map": {"w": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"model-2\.safetensors is missing"):
+        average_weights([folder])
 
 
 def test_an_averaged_folder_is_a_model_that_loads(tiny_model, tmp_path):

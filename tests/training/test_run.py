@@ -22,7 +22,7 @@ from hf_vanilla_transformer.cli import main
 from hf_vanilla_transformer.data.packing import collate_packed
 from hf_vanilla_transformer.storage.models import load_for_translation
 from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
-from hf_vanilla_transformer.training import cpu, updates
+from hf_vanilla_transformer.training import cpu, loop, updates
 from hf_vanilla_transformer.training.arguments import RunArguments
 from hf_vanilla_transformer.training.run_folder import claim_output, finished_report
 from hf_vanilla_transformer.training.setup import plan_model, prepare_tokenizer
@@ -77,8 +77,20 @@ def test_a_resumed_run_computes_with_the_number_of_threads_that_it_began_with(
     runs, run, monkeypatch
 ):
     run("run", max_steps=10)
+    (state,) = (runs.folder / "run" / "checkpoints").glob("step-*10/training_state/state.json")
+    begun = json.loads(state.read_text())["facts"]["threads"]
+    original, used, before = loop.Loop.run, [], torch.get_num_threads()
+
+    def recorded(*arguments, **options):
+        used.append(torch.get_num_threads())
+        return original(*arguments, **options)
+
     monkeypatch.setattr(cpu, "fastest_threads", lambda work: pytest.fail("a trial"))
+    monkeypatch.setattr(loop.Loop, "run", recorded)
+    torch.set_num_threads(begun + 1)
     run("run", max_steps=12, resume=True)
+    torch.set_num_threads(before)
+    assert used == [begun]
 
 
 def test_a_run_killed_before_its_report_writes_it_without_training(runs, run):

@@ -4,12 +4,12 @@ import pytest
 import torch
 from tiny import build_model
 
+from hf_vanilla_transformer.evaluation.metrics import perplexity
 from hf_vanilla_transformer.tokenization.bpe import train_tokenizer
 from hf_vanilla_transformer.translation import forced_decoding
 from hf_vanilla_transformer.translation.forced_decoding import (
     PairLikelihood,
     log_probs_of_pairs,
-    perplexity,
 )
 
 SOURCES = ["a b c d e f", "b", "", "c d", "h g f e d c b a"]
