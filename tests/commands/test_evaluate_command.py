@@ -221,9 +221,9 @@ def test_what_is_read_is_not_written_over(scored, tmp_path, monkeypatch, words):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("report.json", {"training": {}, "scores": {"bleu": 1}}, "is no report of an evaluation"),
-        ("report.json", {"training": {}, "bleu": 1}, "is no report of an evaluation"),
-        ("report.json", [], "is no report of an evaluation"),
+        ("report.json", {"training": {}, "scores": {"bleu": 1}}, "is not a report of evaluate"),
+        ("report.json", {"training": {}, "bleu": 1}, "is not a report of evaluate"),
+        ("report.json", [], "is not a report of evaluate"),
         ("config.json", {}, "out holds a model"),
     ],
 )
