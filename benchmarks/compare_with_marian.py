@@ -16,13 +16,12 @@ set no limit of the run, such as
 
 Marian has our sizes, tokenizer and label smoothing, and is trained by `Seq2SeqTrainer` with Adam,
 clipping, batches by length, a warm-up and a linear decay to 0 over the time. `--minutes` is the
-training time of each model, without validation, one after the other. Both
-translate the test pairs once, in fp32,
-with as many beams: ours with the paper's length penalty, Marian with the library's.
+training time of each model, without validation, one after the other. Both translate the test pairs
+once, in fp32, with as many beams: ours with the paper's length penalty, Marian with the library's.
 
 The output folder gets `comparison.json`, `comparison.png` and the translations; the scores of the
-saved models are printed. A finished part is not run again; an interrupted
-training of ours is resumed, that of Marian starts again from the beginning.
+saved models are printed. A finished part is not run again; an interrupted training of ours is
+resumed, that of Marian starts again from the beginning.
 """
 
 import argparse

@@ -23,19 +23,19 @@ MOST_REPEATS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class PassOptions:
-    """What a pass takes from the corpora, and how it splits words.
+    """How an epoch is composed of the corpora, and how its words are split.
 
     Raises:
         ValueError: A number is out of range.
     """
 
     seed: int
-    """Seed of the run; it draws the pairs of a corpus of which a part is taken."""
+    """Seed of the run; it chooses the pairs of a corpus with a fractional weight."""
     weights: Sequence[float] | None = None
-    """How often each corpus comes in a pass: 3 = each pair three times, 0.5 = a random half,
-    another one each pass. Left out: 1 for each."""
+    """Weight of each corpus in an epoch: 3 = each pair three times, 0.5 = a random half,
+    drawn anew each epoch. Left out: 1 for each."""
     bpe_dropout: float = 0.0
-    """Share of merges that BPE leaves out, anew each pass; 0 switches it off."""
+    """Share of BPE merges left out at random, anew each epoch; 0 switches it off."""
 
     def __post_init__(self) -> None:
         for weight in self.weights or ():

@@ -1,11 +1,11 @@
-"""What a run has done so far: saved with every checkpoint, and part of the report."""
+"""State of a run: saved with every checkpoint, and part of the report."""
 
 import math
 from dataclasses import asdict, dataclass, field
 
 
 def exp_loss(loss: float) -> float:
-    """Return the perplexity of a loss, e to it."""
+    """Return the perplexity of a loss, exp(loss)."""
     return math.exp(min(loss, 700.0))
 
 
@@ -59,7 +59,7 @@ class RunState:
     batch: int = 0
     """Steps of that epoch that are done."""
     passes: float = 0.0
-    """Epochs that are done, the last one in part."""
+    """Epochs that are done, with the fraction of the current one."""
     seconds: float = 0.0
     """Time of training, the same for all processes."""
     tokens: int = 0
