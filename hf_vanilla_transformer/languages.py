@@ -1,4 +1,4 @@
-"""What is known of languages: codes, names, and which ones put no spaces between words."""
+"""Languages: codes, names, and spaces between words."""
 
 import re
 import unicodedata
@@ -100,7 +100,7 @@ def are_different(code: str | None, other: str | None) -> bool:
 
 
 def is_chinese_or_japanese(code: str | None) -> bool:
-    """Tell whether a language puts no spaces between sentences either, as Thai does."""
+    """Return whether a language has no spaces between sentences either, such as Thai."""
     return main_language(code) in CHINESE | JAPANESE
 
 
@@ -118,7 +118,7 @@ def puts_spaces(code: str | None) -> bool:
 
 
 def reads_unspaced(texts: Iterable[str]) -> bool:
-    """Tell whether most letters belong to scripts that put no spaces between words."""
+    """Return whether most letters belong to scripts without spaces between words."""
     counts = Counter(chain.from_iterable(texts))
     letters = {one: count for one, count in counts.items() if unicodedata.category(one)[0] in "LM"}
     names = {one: unicodedata.name(one, "") for one in letters}

@@ -341,5 +341,6 @@ def _check_entries(
         if entries > rows:
             raise ValueError(
                 f"{place}: the {side} tokenizer has {entries:,} entries, but the model has "
-                f"{rows:,} embeddings; call model.resize_token_embeddings({entries}) and save it again"
+                f"{rows:,} embeddings; call "
+                f"model.resize_token_embeddings({entries}) and save it again"
             )

@@ -129,5 +129,5 @@ def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def perplexity(loss: float) -> float:
-    """Return e to a loss in nats per token, at most e^700, which is still a float."""
+    """Return exp(loss), at most e^700, which is still a float; the loss is in nats per token."""
     return math.exp(min(loss, 700.0))

@@ -294,7 +294,7 @@ def test_two_runs_do_not_write_to_one_folder(scored, folder, tmp_path, monkeypat
     monkeypatch.setattr(Scorer, "measure", meanwhile)
     scored("--source dev.tsv")
     assert len(errors) == 1
-    assert "another run is at work in out; wait for its end" in errors[0]
+    assert "another run is writing to out; wait for its end" in errors[0]
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"report.json", "translations.txt"}
 

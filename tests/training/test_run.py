@@ -143,7 +143,7 @@ def test_a_second_run_in_a_folder_is_refused_while_the_first_is_at_work(runs, ru
         fcntl.flock(file, fcntl.LOCK_EX)
         run("run", status=2)
         run("run", status=2, resume=True)
-        assert capsys.readouterr().err.count("another run is at work in") == 2
+        assert capsys.readouterr().err.count("another run is writing to") == 2
     run("run", max_steps=1)  # the file alone, which a killed run leaves, hinders nobody
     assert not lock.exists()
 
