@@ -106,10 +106,10 @@ def _fast_search(
     generation_config: GenerationConfig,
     **model_kwargs: object,
 ) -> ModelOutput | Tensor | None:
-    """Search as `_sample` or `_beam_search` of the library would.
+    """Return the result of `_sample` or `_beam_search` of transformers, computed faster.
 
     Returns:
-        What the library returns; or None if the call asks for more than the fast search knows.
+        The result of transformers; None if the fast search does not support the call.
     """
     if not model.fast:
         return None
@@ -198,7 +198,7 @@ def _padding(mask: Tensor | None) -> Tensor | None:
 def _later_cache(
     model: PreTrainedModel, encoded: BaseModelOutput, *, mask: Tensor | None, sequences: Tensor
 ) -> LaterCache:
-    """Return the cache of sequences [B*m, T], without their last token as in the library."""
+    """Return the cache of sequences [B*m, T], without their last token, as transformers does."""
 
     @torch.no_grad()
     def fill(cache: VanillaTransformerCache) -> None:

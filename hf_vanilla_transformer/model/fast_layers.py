@@ -122,7 +122,7 @@ class FastDecoder:
         )
 
     def _encoding(self, position: int) -> Tensor:
-        """Return the encoding [D] of a position; a table is kept, twice as long when needed."""
+        """Return the encoding [D] of a position, from a table whose length doubles when needed."""
         if self._encodings is None or position >= len(self._encodings):
             weight = self.decoder.embed_tokens.weight
             rows = max(FIRST_POSITIONS, 2 * position)

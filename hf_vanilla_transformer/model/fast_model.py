@@ -64,10 +64,10 @@ _made: "weakref.WeakKeyDictionary[PreTrainedModel, FastModel]" = weakref.WeakKey
 
 
 def fast_model(model: PreTrainedModel) -> FastModel | None:
-    """Return the fast twin of a model as it is now, or None if it has none.
+    """Return the fast version of a model in its current state, or None if it has none.
 
-    It has one if it only infers, in float32, half precision or int8, and consists of its own parts,
-    with no hook, adapter or compiled piece among them, and its weights are finite.
+    A fast version exists for inference, in float32, half precision or int8, if the model has its
+    original modules, without hooks, adapters or compiled modules, and finite weights.
     """
     if not model.fast or model.training or torch.is_grad_enabled():
         return None

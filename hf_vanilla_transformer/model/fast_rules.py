@@ -28,11 +28,11 @@ class SearchRules:
     Attributes:
         limits: Longest length of each sentence [B].
         ends: Ids [E] that end a hypothesis.
-        removed: Ids that count as if the vocabulary did not have them.
-        banned: Ids that are never generated, whatever their share of the probability.
+        removed: Ids that are removed from the vocabulary, before probabilities are normalised.
+        banned: Ids that are never generated, but keep their share of the probability.
         banned_until: Lengths up to which ids must not be generated, with those ids.
-        forced_first: What stands behind a lone start token.
-        forced_last: What stands at the limit.
+        forced_first: Token that follows the start token.
+        forced_last: Token at the limit.
     """
 
     limits: Tensor
@@ -161,7 +161,7 @@ def _ids(ids: Tensor | list[int] | int) -> list[int]:
 
 
 def _ignore(rules: SearchRules, part: MaxLengthCriteria | SourceLengthLimit | FiniteScores) -> None:
-    """Limits are read together, and every search checks its scores."""
+    """Limits are read together; every search checks that its scores are finite."""
 
 
 _READERS = {

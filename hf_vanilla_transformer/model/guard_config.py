@@ -98,7 +98,7 @@ CONFIG_RULES = {
     "is_encoder_decoder": one_of(True),
     "num_labels": whole(0, MAX_LABELS),
     "pruned_heads": Rule("an empty object", lambda value: value == {}),
-    "quantization_config": Rule("what torchao writes; no other is supported", _is_torchao),
+    "quantization_config": Rule("a torchao configuration; no other is supported", _is_torchao),
     "task_specific_params": named(OBJECT),
     "tokenizer_class": Rule("a tokenizer's class of transformers", _is_tokenizer),
 }

@@ -533,7 +533,7 @@ def test_weights_decide_what_a_pass_takes(runs, run):
 
 def test_trackers_are_chosen_by_name(runs, run, capsys):
     run("run", status=2, track="wandv")
-    assert "track=wandv is unknown; choose of " in capsys.readouterr().err
+    assert "track=wandv is unknown; choose from " in capsys.readouterr().err
     run("run", status=2, track="clearml")
     assert "track=clearml is not installed" in capsys.readouterr().err
     run("run", track="none", max_steps=1)
