@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"compare_with_marian.py: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("compare_with_marian.py: interrupted; the same command goes on\n")
+        sys.stderr.write("compare_with_marian.py: interrupted; the same command continues\n")
         return 130
     return 0
 
@@ -151,7 +151,7 @@ def run_ours(options: argparse.Namespace) -> Figures:
         raise SystemExit(status)  # it said why
     trained = json.loads((options.output / OURS / REPORT_FILE).read_text("utf-8"))["training"]
     if trained["stopped_by"] == "interrupt":
-        raise ValueError("our training did not end; the same command goes on with it")
+        raise ValueError("our training did not end; the same command continues it")
     names = ("parameters", "steps", "seconds", "tokens", "tokens_per_second")
     each = trained["tokens"] / trained["steps"]
     curve = [

@@ -100,12 +100,12 @@ def are_different(code: str | None, other: str | None) -> bool:
 
 
 def is_chinese_or_japanese(code: str | None) -> bool:
-    """Return whether a language has no spaces between sentences either, such as Thai."""
+    """Return whether a language has no spaces even between sentences; Thai has them."""
     return main_language(code) in CHINESE | JAPANESE
 
 
 def puts_spaces(code: str | None) -> bool:
-    """Tell whether a language, where it is known, sets its words apart by spaces.
+    """Return whether a language has spaces between words; True if it is unknown.
 
     Args:
         code: A language code, perhaps with a script, which then decides: jv-Java, zh-Latn.

@@ -16,7 +16,7 @@ of thousands of sentences."""
 NO_TEXT = (".parquet", ".arrow", ".xlsx", ".xml", ".tmx", ".zip", ".bz2", ".xz", ".zst")
 
 OnRead = Callable[[float], None]
-"""Is told of progress: how many bytes of a file, as it lies on the disk, were read just now."""
+"""Called with the number of bytes on disk that were just read from a file."""
 
 
 def ignore(amount: float) -> None:

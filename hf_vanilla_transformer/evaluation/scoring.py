@@ -188,7 +188,7 @@ def score_translations(
 
 
 def _in_set(number: int, references: Sequence[Sequence[str]]) -> str:
-    """Return what a message says of a set of references if there are several."""
+    """Return the name of a set of references in messages, if there are several."""
     return f" in set {number}" if len(references) > 1 else ""
 
 

@@ -33,7 +33,7 @@ KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", CACHE_KEY, 
 
 
 class FastGenerationMixin(TranslationGenerationMixin):
-    """Greedy and beam search of `generate` on the fast twin of the model, where it can stand in.
+    """Greedy and beam search of `generate` on the fast version of the model, where possible.
 
     What the fast search does not know (sampling, streamers, own processors or criteria, attentions,
     other caches) runs in the library's loop, with the same result.
@@ -153,7 +153,7 @@ def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
 
 @functools.cache
 def _tell(obstacle: str) -> None:
-    """Say once for each reason why the fast search steps aside."""
+    """Log once for each reason why the fast search is not used."""
     logger.info("generate runs the library's loop: %s", obstacle)
 
 

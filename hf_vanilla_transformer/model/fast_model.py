@@ -1,4 +1,4 @@
-"""The fast twin of a model: made when it first generates, and again when its weights change."""
+"""The fast version of a model, built at the first generation and again when weights change."""
 
 import weakref
 
@@ -34,7 +34,7 @@ class FastModel:
     """Encoder and decoder on packed weights, and what tells whether these are still the model's.
 
     Args:
-        model: The plain twin, whose parts are plain as well.
+        model: The reference model, with reference modules.
         pieces: Its modules.
         tensors: Its weights.
     """

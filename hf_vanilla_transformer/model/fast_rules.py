@@ -45,7 +45,7 @@ class SearchRules:
     _banned: dict[int, Tensor] = dataclasses.field(default_factory=dict, repr=False)
 
     def keep(self, kept: Tensor) -> None:
-        """Drop all sentences but those of the given indices."""
+        """Keep only the sentences of the given indices."""
         self.limits = self.limits[kept]
 
     def banned_at(self, length: int) -> Tensor:
@@ -98,7 +98,7 @@ def compile_rules(
     """Turn the library's objects into rules.
 
     Args:
-        processors: Of which only those of plain settings can be rules.
+        processors: Only those of built-in generation settings can become rules.
         criteria: Likewise.
         sentences: B.
         max_length: Of the settings; objects of the user's may say another.

@@ -52,7 +52,7 @@ def length_penalty(generation_config: GenerationConfig) -> float:
 
 
 class SourceLengthLimit(StoppingCriteria):
-    """Stop each sentence at a length of its own, so that batch-mates do not matter.
+    """Stop each sentence at its own length, independent of the other sentences of its batch.
 
     Args:
         limits: Longest decoder sequence of each sentence [B], prompt included.
@@ -62,7 +62,7 @@ class SourceLengthLimit(StoppingCriteria):
         self.limits = limits
 
     def __call__(self, input_ids: Tensor, scores: Tensor | None, **kwargs: object) -> Tensor:
-        """Tell for each row of [B*n, T] whether it has reached its limit."""
+        """Return for each row of [B*n, T] whether it has reached its limit."""
         beams = input_ids.shape[0] // self.limits.shape[0]
         return self.limits.repeat_interleave(beams).le(input_ids.shape[1])
 
