@@ -1,7 +1,7 @@
-"""The program `vanilla-transformer`: its help and version at once, commands by the package.
+"""The program `vanilla-transformer`: help and version without heavy imports.
 
-Importing the package loads PyTorch and transformers, which takes seconds. This module stands
-beside the package, so that a question about the commands does not wait for them.
+Importing the package loads PyTorch and transformers, which takes seconds. This module is
+outside the package, so that `--help` and `--version` do not import them.
 """
 
 import argparse
@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Answer what needs no model, or run the command; return the exit status."""
+    """Print help or version, or run the command; return the exit status."""
     words = sys.argv[1:]
     if words in ([], ["-h"], ["--help"]):
         sys.stdout.write(outline().format_help())
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def outline() -> argparse.ArgumentParser:
-    """Return a parser that knows the commands by name, for its help."""
+    """Return a parser with the names of the commands, to print its help."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
     parser.add_argument("--version", action="version", version="")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

@@ -2,14 +2,14 @@
 
     python benchmarks/benchmark_training.py --train train.de.gz train.en.gz --preset tiny
 
-Every contender trains a model of the same size with Adam, label smoothing and dropout; what is
-counted are real source and target tokens per second. "marian" is the loop that users write around
-`MarianMTModel`, with `cross_entropy` and PyTorch's default precision of products; "trainer" is
-`Seq2SeqTrainer` with the same model, "trainer-ours" with our model and nothing else changed. "ours"
-is a loop around our model inside `fast_cpu_products`, with the batches of this package, sorted by
-both lengths; `--same-batches` gives these to everyone. Other contenders have batches as they are
-usually formed: pools of pairs sorted by target length, cut at a budget of padded tokens. A ratio is
-the median over rounds, in each of which the contenders take turns.
+Every contender trains a model of the same size with Adam, label smoothing and dropout; speed is
+measured in source and target tokens per second, without padding. "marian" is the loop that users
+write around `MarianMTModel`, with `cross_entropy` and PyTorch's default precision of products;
+"trainer" is `Seq2SeqTrainer` with the same model, "trainer-ours" with our model and nothing else
+changed. "ours" is a loop around our model inside `fast_cpu_products`, with the batches of this
+package, sorted by both lengths; `--same-batches` gives these to everyone. The other contenders get
+the usual batches: pools of pairs sorted by target length, cut at a budget of padded tokens. A ratio
+is the median over rounds, in each of which the contenders take turns.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Train our model and HF Marian of the same size for the same time, and compare what they learned.
+"""Train our model and HF Marian of the same size for the same time, and compare their scores.
 
     python benchmarks/compare_with_marian.py --train train.en train.de --valid val.en val.de \
         --test test.en test.de --source-lang en --target-lang de --config recipe.yaml \
@@ -6,8 +6,8 @@
 
     python benchmarks/compare_with_marian.py --plot runs/*/comparison.json --output comparison.png
 
-Ours is `vanilla-transformer train` with the options in the file that `--config` names, which sets
-no end, such as
+Ours is `vanilla-transformer train` with the options in the file given by `--config`, which must
+set no limit of the run, such as
 
     preset: tiny
     vocab-size: 5000
@@ -15,13 +15,13 @@ no end, such as
     save-every: 200
 
 Marian has our sizes, tokenizer and label smoothing, and is trained by `Seq2SeqTrainer` with Adam,
-clipping, batches by length, a warm-up and a linear decay to 0 over the time. Minutes are those of
-training alone, one after the other in this process. Both translate the test pairs once, in fp32,
-with as many beams: ours with the paper's length penalty, Marian with the library's.
+clipping, batches by length, a warm-up and a linear decay to 0 over the time. `--minutes` is the
+training time of each model, without validation, one after the other. Both translate the test pairs
+once, in fp32, with as many beams: ours with the paper's length penalty, Marian with the library's.
 
 The output folder gets `comparison.json`, `comparison.png` and the translations; the scores of the
-saved models are printed. A part that is finished is not run again; of an interrupted one, ours goes
-on where it was and Marian starts anew.
+saved models are printed. A finished part is not run again; an interrupted training of ours is
+resumed, that of Marian starts again from the beginning.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"compare_with_marian.py: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("compare_with_marian.py: interrupted; the same command goes on\n")
+        sys.stderr.write("compare_with_marian.py: interrupted; the same command continues\n")
         return 130
     return 0
 
@@ -151,7 +151,7 @@ def run_ours(options: argparse.Namespace) -> Figures:
         raise SystemExit(status)  # it said why
     trained = json.loads((options.output / OURS / REPORT_FILE).read_text("utf-8"))["training"]
     if trained["stopped_by"] == "interrupt":
-        raise ValueError("our training did not end; the same command goes on with it")
+        raise ValueError("our training did not end; the same command continues it")
     names = ("parameters", "steps", "seconds", "tokens", "tokens_per_second")
     each = trained["tokens"] / trained["steps"]
     curve = [

@@ -1,4 +1,4 @@
-"""What a comparison has written before: read again, and held against what is asked now."""
+"""Read the files of an earlier comparison, and check them against the options."""
 
 import argparse
 import hashlib

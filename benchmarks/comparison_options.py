@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     """A parser with errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Say in one line what is wrong, and end with status 2."""
+        """Print the error in one line, and exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; --help explains\n")
 
 

@@ -26,8 +26,8 @@ from hf_vanilla_transformer.translation.output import printable
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
-    It is 2 for a failure that the user can see to, which is told in one line, and 130 for an
-    interrupt. An error in this program keeps its traceback: it belongs into a report to us.
+    The status is 2 for a failure that the user can fix, reported in one line, and 130 for an
+    interrupt. A bug in this program keeps its traceback, for a bug report.
     """
     _set_up_logging()
     parser = build_parser()

@@ -1,4 +1,4 @@
-"""What is known of languages: codes, names, and which ones put no spaces between words."""
+"""Languages: codes, names, and spaces between words."""
 
 import re
 import unicodedata
@@ -100,12 +100,12 @@ def are_different(code: str | None, other: str | None) -> bool:
 
 
 def is_chinese_or_japanese(code: str | None) -> bool:
-    """Tell whether a language puts no spaces between sentences either, as Thai does."""
+    """Return whether a language has no spaces even between sentences; Thai has them."""
     return main_language(code) in CHINESE | JAPANESE
 
 
 def puts_spaces(code: str | None) -> bool:
-    """Tell whether a language, where it is known, sets its words apart by spaces.
+    """Return whether a language has spaces between words; True if it is unknown.
 
     Args:
         code: A language code, perhaps with a script, which then decides: jv-Java, zh-Latn.
@@ -118,7 +118,7 @@ def puts_spaces(code: str | None) -> bool:
 
 
 def reads_unspaced(texts: Iterable[str]) -> bool:
-    """Tell whether most letters belong to scripts that put no spaces between words."""
+    """Return whether most letters belong to scripts without spaces between words."""
     counts = Counter(chain.from_iterable(texts))
     letters = {one: count for one, count in counts.items() if unicodedata.category(one)[0] in "LM"}
     names = {one: unicodedata.name(one, "") for one in letters}

@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 
 
 class TranslationTrainer(Seq2SeqTrainer):
-    """A Seq2SeqTrainer that is exact where the library's is not.
+    """A Seq2SeqTrainer with exact evaluation and label smoothing.
 
-    - The evaluation loss is that of all target tokens divided by their number. The library weighs
-      every batch by its sentences, whatever their length, so its loss changes with
+    - The evaluation loss is the mean over all target tokens. The library weights every batch by
+      its number of sentences, so its loss changes with
       `per_device_eval_batch_size`.
     - Every pair is evaluated once, in the order of the dataset. The library groups by length and
       drops the last batch in evaluation as in training, and with several processes it scores the
-      first pairs again, which fill up the last batch; of streamed data it also deals shards out of
-      their order, or stops. Here every process reads the whole stream before it is evaluated.
+        first pairs twice, to fill the last batch; it also reads streamed data out of order, or
+        stops. Here every process reads the whole stream before evaluation.
     - Data without labels is translated (`predict_with_generate`), whatever the collator.
     - `label_smoothing_factor` becomes the model's own `label_smoothing`: right with accumulation
       and several processes under every transformers version (4.57 multiplies the loss by their
@@ -168,7 +168,7 @@ class TranslationTrainer(Seq2SeqTrainer):
     def _get_dataloader(
         self, dataset: Dataset, *args: object, is_training: bool = False, **kwargs: object
     ) -> DataLoader:
-        """Load data as the library does; for evaluation all of it, with an index for each pair."""
+        """Load data like the library; for evaluation load all pairs, each with an index."""
         if is_training:
             return super()._get_dataloader(dataset, *args, is_training=True, **kwargs)
         if isinstance(dataset, IterableDataset):

@@ -5,7 +5,7 @@ refuse() {
 }
 
 interrupted() {
-  echo "$0: interrupted; the same command goes on" >&2
+  echo "$0: interrupted; the same command continues" >&2
   exit 130
 }
 
@@ -31,7 +31,7 @@ need() {
   done
 }
 
-# Train with these options. After Ctrl-C the model is half-trained: the same command goes on with it.
+# Train with these options. After Ctrl-C the model is half-trained: the same command continues it.
 train() {
   local status=0 begun
   begun=$(mktemp)

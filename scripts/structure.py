@@ -3,8 +3,8 @@
     python scripts/structure.py            prints the figures
     python scripts/structure.py --write    renews the picture in docs/architecture.md
 
-A room is a folder of the package or a module beside the folders. An arrow is an import from one
-room to another; lazy imports within functions count as well.
+A room is a folder of the package or a top-level module. An arrow is an import from one room to
+another, including imports within functions.
 """
 
 import argparse
@@ -24,7 +24,7 @@ Graph = dict[str, set[str]]
 
 
 def modules(package: Path = PACKAGE) -> dict[str, Path]:
-    """Return the files of a package by their names within it, `training.loop`."""
+    """Return the files of a package by module name, such as `training.loop`."""
     files = {}
     for file in sorted(package.rglob("*.py")):
         parts = file.relative_to(package).with_suffix("").parts
@@ -33,7 +33,7 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def imports(package: Path = PACKAGE) -> Graph:
-    """Return which modules of the package each of them imports."""
+    """Return the modules of the package that each module imports."""
     files = modules(package)
     graph: Graph = {}
     for name, file in files.items():
@@ -43,7 +43,7 @@ def imports(package: Path = PACKAGE) -> Graph:
 
 
 def _imported(name: str, file: Path, package: str) -> Iterator[str]:
-    """Yield what a file imports from the package, as dotted names within it."""
+    """Yield the imports of a file from the package, as dotted names."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -59,7 +59,7 @@ def _imported(name: str, file: Path, package: str) -> Iterator[str]:
 
 
 def _module(imported: str, files: dict[str, Path]) -> str:
-    """Return the module that holds an imported name, "" for the package itself."""
+    """Return the module of an imported name, "" for the package itself."""
     parent = imported.rpartition(".")[0]
     candidates = (imported, f"{imported}.__init__", parent, f"{parent}.__init__")
     return next((one for one in candidates if one in files), "__init__")
@@ -71,7 +71,7 @@ def room_of(module: str) -> str:
 
 
 def rooms(graph: Graph) -> Graph:
-    """Return which rooms each room imports from."""
+    """Return the rooms that each room imports from."""
     found: Graph = defaultdict(set)
     for module, targets in graph.items():
         found[room_of(module)] |= {room_of(target) for target in targets} - {room_of(module)}
@@ -79,7 +79,7 @@ def rooms(graph: Graph) -> Graph:
 
 
 def reachable(graph: Graph, start: str) -> set[str]:
-    """Return every node that arrows lead to from a node."""
+    """Return every node that can be reached from a node."""
     found: set[str] = set()
     queue = [start]
     while queue:
@@ -90,20 +90,20 @@ def reachable(graph: Graph, start: str) -> set[str]:
 
 
 def circles(graph: Graph) -> list[frozenset[str]]:
-    """Return the groups of nodes that import each other, directly or not."""
+    """Return the groups of nodes that import each other, also indirectly."""
     ways = {node: reachable(graph, node) for node in graph}
     groups = {frozenset(one for one in ways[node] if node in ways[one]) for node in graph}
     return sorted(groups - {frozenset()}, key=sorted)
 
 
 def arrows_up(graph: Graph) -> int:
-    """Return the number of arrows between rooms that import each other, directly or not."""
+    """Return the number of arrows between rooms that import each other, also indirectly."""
     groups = circles(graph)
     return sum(len(graph[room] & group) for group in groups for room in group)
 
 
 def without_detours(graph: Graph) -> Graph:
-    """Leave out arrows that a longer way implies, so that a picture can be read."""
+    """Leave out arrows that follow from other arrows, for a readable picture."""
     return {
         room: {
             one
@@ -138,14 +138,14 @@ def functions(
 
 
 def positional(is_method: bool, function: ast.FunctionDef) -> int:
-    """Return how many arguments a caller may give by position."""
+    """Return the number of positional arguments."""
     is_static = any(ast.unparse(one) == "staticmethod" for one in function.decorator_list)
     arguments = function.args.posonlyargs + function.args.args
     return len(arguments) - (is_method and not is_static)
 
 
 def takes_options(function: ast.FunctionDef) -> bool:
-    """Tell whether a function takes the options of a command or of a run as they were typed."""
+    """Return whether a function takes the raw options of a command or of a run."""
     arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
     written = [ast.unparse(one.annotation) for one in arguments if one.annotation]
     return any(kind in annotation for kind in OPTIONS for annotation in written)

@@ -91,13 +91,13 @@ def environment(version: str, work: Path) -> str:
 
 
 def check_install(python: str, version: str) -> None:
-    """Have pip find, without installing it, what this package needs beside this version.
+    """Resolve the requirements of this package with a version of transformers; install nothing.
 
-    Users keep a version by naming it. Else pip takes the newest datasets, whose Hub library
-    transformers 4 does not take, and then the newest transformers.
+    Users pin a version by naming it. Otherwise pip chooses the newest datasets, whose Hub library
+    transformers 4 does not support, and then the newest transformers.
 
     Raises:
-        subprocess.CalledProcessError: pip finds nothing that suits both.
+        subprocess.CalledProcessError: pip finds no compatible versions.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     command = [python, "-m", "pip", "install", "--quiet", "--dry-run", *project["dependencies"]]

@@ -41,7 +41,7 @@ Model = tuple[VanillaTransformerForConditionalGeneration, PreTrainedTokenizerBas
 
 
 def random_model(config: VanillaTransformerConfig) -> Model:
-    """Return a model of random weights, the same at every call, and a tokenizer for its target."""
+    """Return a model with random weights, the same at every call, and its target tokenizer."""
     torch.manual_seed(1)
     entries = min(config.vocab_size, config.decoder_vocab_size or config.vocab_size)
     words = [f"w{index}" for index in range(len(ROLE_TOKENS), entries)]
@@ -88,7 +88,7 @@ class Contenders:
         model.generation_config.max_new_tokens = longest  # exported tables of positions reach there
 
     def make(self, name: str) -> Contender:
-        """Make one of `CONTENDERS`.
+        """Make a contender by its name in `CONTENDERS`.
 
         Raises:
             ValueError: Its engine is not installed, or cannot express the model.
@@ -101,7 +101,7 @@ class Contenders:
         return _generating(self.make_model(name))
 
     def make_model(self, name: str) -> PreTrainedModel:
-        """Make the model of one of `CONTENDERS` that is one of PyTorch.
+        """Make the model of a PyTorch contender.
 
         Raises:
             ValueError: Its engine cannot express the model.

@@ -34,7 +34,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """SourceRows and beams, as 32x4."""
+        """Sentences and beams, such as 32x4."""
         return f"{self.batch}x{self.beams}"
 
     @property

@@ -13,8 +13,8 @@ def add_average(commands: Commands) -> None:
     command = commands.add_parser(
         "average",
         help="average the weights of checkpoints",
-        description="Write a model with the mean of the weights of several checkpoints; train does "
-        "so itself with the last ones.",
+        description="Write a model with the mean of the weights of several checkpoints; train "
+        "averages its last checkpoints by itself.",
     )
     command.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="saved model folder")
     command.add_argument("--output", required=True, metavar="DIR", help="new model folder")

@@ -52,13 +52,13 @@ def add_benchmark(commands: Commands) -> None:
         nargs="+",
         choices=CONTENDERS,
         metavar="NAME",
-        help=f"who takes part, of {', '.join(CONTENDERS)}; left out: all that can",
+        help=f"contenders: {', '.join(CONTENDERS)}; left out: all that are available",
     )
     command.add_argument(
         "--rounds", type=whole_number, default=9, metavar="N", help="turns of each"
     )
     command.add_argument(
-        "--threads", type=whole_number, default=1, metavar="N", help="CPU threads of everyone"
+        "--threads", type=whole_number, default=1, metavar="N", help="CPU threads of each contender"
     )
     command.add_argument("--json", metavar="F", help="file to write the figures to")
     command.add_argument("--plot", metavar="F.png", help="picture of them to write")
@@ -78,7 +78,7 @@ def _add_work(command: argparse.ArgumentParser) -> None:
         "--source-tokens", type=whole_number, default=25, metavar="N", help="of every sentence"
     )
     command.add_argument(
-        "--new-tokens", type=whole_number, default=25, metavar="N", help="neither fewer nor more"
+        "--new-tokens", type=whole_number, default=25, metavar="N", help="of every translation"
     )
     command.add_argument(
         "--lengths",

@@ -100,16 +100,16 @@ def _add_results(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--output",
         metavar="DIR",
-        help="folder for report.json and translations.txt; translations are noted there as they "
-        "come, so that the same command goes on after a break",
+        help="folder for report.json and translations.txt; finished translations are saved there, "
+        "and the same command continues after an interrupt",
     )
     command.add_argument(
         "--examples",
         type=whole_number,
         default=0,
         metavar="N",
-        help="put so many sentences of the test set, drawn at random, with translations and first "
-        "references into the report, from where the model's card takes them",
+        help="put N random sentences of the test set, with translations and first references, into "
+        "the report; the model card shows them",
     )
 
 
@@ -158,7 +158,7 @@ def run_evaluate(options: argparse.Namespace) -> str | None:
 def _interruptible(
     run: Callable[..., EvaluationReport | None], output: Path, *, journal: Journal
 ) -> EvaluationReport | None:
-    """Evaluate with a journal; an interrupt says that the same command continues."""
+    """Evaluate with a journal; explain on an interrupt how to continue."""
     try:
         return run(journal=journal)
     except KeyboardInterrupt:
@@ -174,7 +174,7 @@ def _journal(
     settings: EvaluationSettings,
     accelerator: Accelerator,
 ) -> Journal:
-    """Return the notes of all that decides the translations."""
+    """Return the journal for these sentences, weights and generation settings."""
     search = {"batch_tokens": settings.batch_tokens, "generation": settings.generation}
     task = [stamp, settings.dtype, search, test_set.sources]
     return Journal(output, task, process=accelerator.process_index)
@@ -188,7 +188,7 @@ def read_test_set(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> TestSet:
-    """Return a test set that is in files.
+    """Read a test set from files.
 
     Args:
         source: File of the sources, or a corpus of pairs.
@@ -199,7 +199,7 @@ def read_test_set(
 
     Raises:
         FileNotFoundError: A file is missing.
-        ValueError: Files do not fit together, or there is nothing in them.
+        ValueError: The numbers of lines differ, or a file is empty.
     """
     _check_sources(source, references)
     of_text = {"source_language": source_language, "target_language": target_language}
@@ -223,7 +223,7 @@ def read_test_set(
 
 
 def _check_sources(source: str, references: Sequence[str]) -> None:
-    """Refuse pairs beside references, and a pipe that several references would read again."""
+    """Refuse a corpus of pairs with extra references, and a pipe with several references."""
     if references and any(map(_holds_pairs, [source, *references])):
         raise ValueError(
             f"{' and '.join([source, *references])}: a corpus of pairs holds its references; give "
@@ -231,8 +231,8 @@ def _check_sources(source: str, references: Sequence[str]) -> None:
         )
     if len(references) > 1 and Path(source).exists() and not Path(source).is_file():
         raise ValueError(
-            f"{source} is a pipe, which can be read only once, and is read for each of "
-            f"{len(references)} references; give a file"
+            f"{source} is a pipe, which can be read only once; {len(references)} references "
+            "need a file"
         )
 
 
@@ -248,12 +248,12 @@ def _read_baseline(baseline: str | None, source: str, *, count: int) -> list[str
 
 
 def _holds_pairs(name: str) -> bool:
-    """Tell by its name whether a corpus holds pairs, and not the lines of one side."""
+    """Return by its name whether a corpus holds pairs, not the lines of one side."""
     return holds_pairs(name) or Path(name).is_dir() or (":" in name and not Path(name).exists())
 
 
 def write_results(folder: Path, report: EvaluationReport) -> None:
-    """Write the results; a report is never beside translations that it is not of."""
+    """Write translations, then their report; an outdated report is deleted first."""
     with writing_to(folder):
         real_place(folder / REPORT_FILE).unlink(missing_ok=True)
         write_text(folder / TRANSLATIONS, as_lines(report.translations))
@@ -261,10 +261,10 @@ def write_results(folder: Path, report: EvaluationReport) -> None:
 
 
 def check_output(output: str | None, inputs: Sequence[str], *, has_examples: bool) -> None:
-    """Refuse, before anything is read, to write over what is no result of an evaluation."""
+    """Refuse, before anything is read, to overwrite files that `evaluate` did not write."""
     if not output:
         if has_examples:
-            raise ValueError("--examples go into the report: name its folder with --output")
+            raise ValueError("--examples need a report; name its folder with --output")
         refuse_closed(sys.stdout, 1)
         return
     folder = Path(output)
@@ -274,13 +274,13 @@ def check_output(output: str | None, inputs: Sequence[str], *, has_examples: boo
     report = folder / REPORT_FILE
     if report.is_file() and not _is_evaluation(report):
         raise ValueError(
-            f"{report} is no report of an evaluation, and would be written over; {remedy}"
+            f"{report} is not a report of evaluate, and would be overwritten; {remedy}"
         )
     refuse_overwriting(inputs, [folder / TRANSLATIONS, report, *folder.glob(PATTERN)])
 
 
 def _is_evaluation(file: Path) -> bool:
-    """Tell whether this command wrote a report, and not, for example, training."""
+    """Return whether `evaluate` wrote a report, not, for example, training."""
     try:
         report = json.loads(file.read_text("utf-8"))
     except ValueError:

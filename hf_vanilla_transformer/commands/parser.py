@@ -27,7 +27,7 @@ class CommandParser(HfArgumentParser):
     """A parser with hyphens in options, flags without a value, and errors in one line.
 
     Options are spelt out, and a list is given once: the words of a second one would replace it.
-    Where there is an option `--config`, options of that file stand before what was typed.
+    With an option `--config`, the options of that file precede the typed ones.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -53,7 +53,7 @@ class CommandParser(HfArgumentParser):
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse, and refuse what is unknown here, where the name of the sub-command is known."""
+        """Parse; report unknown options under the name of the sub-command."""
         self.words = list(sys.argv[1:] if args is None else args)
         given = self._given_options()
         for name in self._once:
@@ -68,7 +68,7 @@ class CommandParser(HfArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> None:
-        """Say in one line what is wrong, and end with status 2."""
+        """Print the error in one line, and exit with status 2."""
         if "are required" in message and (unknown := self._unknown_options()):
             hint = self._hint(unknown[0])
             message = f"unrecognized arguments: {' '.join(unknown)}{hint}; {message}"
@@ -79,7 +79,7 @@ class CommandParser(HfArgumentParser):
         self.exit(2, f"{in_one_line(f'{self.prog}: {message}; {self.prog} --help explains')}\n")
 
     def _words_of_file(self) -> list[str]:
-        """Return the options of the file that `--config` names."""
+        """Return the options in the file given by `--config`."""
         if CONFIG not in self.spellings:
             return []
         finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -98,7 +98,7 @@ class CommandParser(HfArgumentParser):
         return []
 
     def _hint(self, option: str) -> str:
-        """Return what may have been meant by an option that there is not."""
+        """Return a hint at a known option that resembles an unknown one."""
         name = option.partition("=")[0]
         field = name.removeprefix("--").replace("-", "_")
         if "--architecture" in self.spellings and field in FIELDS:
@@ -107,7 +107,7 @@ class CommandParser(HfArgumentParser):
         return f"; did you mean {near[0]}" if near else ""
 
     def _unknown_options(self) -> list[str]:
-        """Return the options given that there are not."""
+        """Return the unknown options of the command line."""
         return [option for option in self._given_options() if option not in self.spellings]
 
     def _given_options(self) -> list[str]:

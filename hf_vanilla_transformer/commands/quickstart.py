@@ -14,8 +14,8 @@ def add_quickstart(commands: Commands) -> None:
     command = commands.add_parser(
         "quickstart",
         help="train, score and use a small Chinese-English model in a minute or two",
-        description="Train a small model on the Chinese-English corpus that the package carries, "
-        "score it, save it, and translate with it in a fresh process.",
+        description="Train a small model on the Chinese-English corpus of the package, score "
+        "it, save it, and translate with it in a new process.",
     )
     command.add_argument(
         "--output", default="quickstart", metavar="DIR", help="folder for model, report, picture"

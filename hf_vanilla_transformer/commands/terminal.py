@@ -1,4 +1,4 @@
-"""What a command shows: text without control characters, and a failure in one line."""
+"""Terminal output: text without control characters, failures in one line."""
 
 import logging
 import re
@@ -26,15 +26,15 @@ class LineFormatter(logging.Formatter):
 
 
 def in_one_line(text: object) -> str:
-    """Return a text, or that of an error, as one line that a terminal shows as it is."""
+    """Return a text, or the message of an error, as one line without control characters."""
     return printable(" ".join(str(text).split()))
 
 
 def failure(error: BaseException) -> str | None:
-    """Return in one line what a user can see to; None for an error in this program.
+    """Return the message of a failure that the user can fix; None for a bug in this program.
 
-    That is bad input, a limit of memory or disk, a missing package, a process that is gone, and
-    whatever `tokenizers` raises on texts and files that it does not take.
+    Such failures are bad input, lack of memory or disk space, a missing package, a lost process,
+    and every error of `tokenizers`.
     """
     if isinstance(error, OSError) and error.filename and error.strerror:
         return in_one_line(f"{error.filename}: {error.strerror.lower()}")
@@ -44,9 +44,9 @@ def failure(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or _says(error, NO_MEMORY):
         return f"not enough memory ({text or type(error).__name__}); use smaller batches or files"
     if isinstance(error, torch.distributed.DistError) or _says(error, LOST_PROCESS):
-        return f"another process of this run is gone, see its message ({text})"
+        return f"another process of this run has ended; see its message ({text})"
     if _says(error, NO_DISK):
-        return f"the disk is full, or files are limited in size ({text})"
+        return f"the disk is full, or a limit on file size is reached ({text})"
     # `tokenizers` raises nothing more precise; its panics are no `Exception`.
     if type(error) is Exception or type(error).__name__ == "PanicException":
         return f"the tokenizer failed: {text}"

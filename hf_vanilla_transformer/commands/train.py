@@ -22,12 +22,13 @@ def add_train(commands: Commands) -> None:
         "train",
         dataclass_types=TRAIN_ARGUMENTS,
         help="train a model on your own pairs",
-        description="Train a tokenizer and a model on parallel text; Ctrl-C ends it in good order.",
+        description="Train a tokenizer and a model on parallel text; Ctrl-C saves a "
+        "checkpoint and ends.",
     )
     command.add_argument(
         CONFIG,
         metavar="F.yaml",
-        help="file with options, as a run writes them to config.yaml; typed ones win over it",
+        help="YAML file of options, such as config.yaml of a run; typed options override it",
     )
     by_preset = dict.fromkeys(("batch_tokens", "warmup_steps", "warmup_share", "schedule"))
     command.set_defaults(run=run_train, **by_preset)
@@ -51,7 +52,7 @@ def run_train(options: argparse.Namespace) -> str | None:
     report = run_training(run, data, loop=LoopArguments.with_preset(preset_of(run), loop))
     if report["training"]["stopped_by"] == "interrupt":
         raise KeyboardInterrupt(
-            f"interrupted after step {report['training']['steps']}; the same command with "
-            "--resume goes on"
+            f"interrupted after step {report['training']['steps']}; run the same command with "
+            "--resume to continue"
         )
     return None

@@ -54,20 +54,20 @@ def add_translate(commands: Commands) -> None:
     command.add_argument(
         "--output",
         metavar="F",
-        help="file to write, F.partial until it is whole; left out: standard output",
+        help="file to write, named F.partial until complete; left out: standard output",
     )
     command.add_argument(
-        "--resume", action="store_true", help="go on with the F.partial of a run cut short"
+        "--resume", action="store_true", help="continue the F.partial of an interrupted run"
     )
     add_search(command)
     command.add_argument(
         "--n-best",
         type=whole_number,
         metavar="N",
-        help="write the N best translations of each line, one a line behind its score and a tab",
+        help="write the N best translations of each line as N lines: score, tab, translation",
     )
     command.add_argument(
-        "--prefix", metavar="F", help="text whose lines the translations begin with, line for line"
+        "--prefix", metavar="F", help="text file: line i is the start of translation i"
     )
     command.add_argument(
         "--split-sentences",
@@ -80,7 +80,7 @@ def add_translate(commands: Commands) -> None:
 def run_translate(options: argparse.Namespace) -> None:
     """Run the command."""
     if options.split_sentences and (options.prefix or options.n_best):
-        raise ValueError("--split-sentences goes with neither --prefix nor --n-best")
+        raise ValueError("--split-sentences cannot be combined with --prefix or --n-best")
     prefix = [options.prefix] if options.prefix else []
     _check_output(options.output, resume=options.resume)
     _check_files(options.files, prefix, output=options.output)
@@ -110,7 +110,7 @@ def run_translate(options: argparse.Namespace) -> None:
                 rows, translate_window, output=output, progress=progress, tokenizer=loaded[1]
             )
         except KeyboardInterrupt:
-            kept = f"{output.blocks * WINDOW_LINES} lines are kept, go on with --resume"
+            kept = f"{output.blocks * WINDOW_LINES} lines are saved; continue with --resume"
             message = f"interrupted; {kept}" if options.output and output.blocks else "interrupted"
             raise KeyboardInterrupt(message) from None
         output.finish()
@@ -132,12 +132,12 @@ def _check_files(files: Sequence[str], prefix: Sequence[str], *, output: str | N
 def _check_output(output: str | None, *, resume: bool) -> None:
     """Refuse an output that cannot be written."""
     if resume and not output:
-        raise ValueError("--resume needs --output: what was printed cannot be gone on with")
+        raise ValueError("--resume needs --output; output sent to stdout cannot be resumed")
     if not output:
         refuse_closed(sys.stdout, 1)
     elif output.lower().endswith(".gz"):
         raise ValueError(
-            f"{output}: the output is plain text; name it without .gz, and pack it afterwards"
+            f"{output}: the output is plain text; name it without .gz, and compress it afterwards"
         )
 
 
@@ -149,7 +149,7 @@ def _translate_windows(
     progress: tqdm,
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
-    """Translate what the output lacks, window by window."""
+    """Translate the lines that are missing in the output, window by window."""
     number = 0
     while window := list(islice(rows, WINDOW_LINES)):
         made_from = [(line, prefix or "") for line, prefix in window]
@@ -182,10 +182,10 @@ def _lines_of(files: Sequence[str]) -> Iterator[str]:
 
 
 def _with_prefixes(lines: Iterator[str], file: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield every line with what its translation begins with; None if there is no such file.
+    """Yield every line with the prefix of its translation; None without a prefix file.
 
     Raises:
-        ValueError: There are not as many prefixes as lines.
+        ValueError: The numbers of prefixes and lines differ.
     """
     if not file:
         yield from ((line, None) for line in lines)
@@ -197,7 +197,7 @@ def _with_prefixes(lines: Iterator[str], file: str | None) -> Iterator[tuple[str
             counts = (number, number + rest) if line is None else (number + rest, number)
             raise ValueError(
                 f"{counts[0]} lines to translate, but {file} has {counts[1]}; a prefix "
-                "file has one line for each, blank where the translation is free"
+                "file needs one line per sentence, blank for no prefix"
             )
         yield line, prefix
 
@@ -211,6 +211,6 @@ def _standard_input() -> Iterator[str]:
 
 
 def _progress(*, is_elsewhere: bool) -> tqdm:
-    """Return a bar that counts lines, if somebody is looking and the lines go elsewhere."""
+    """Return a progress bar of lines; disabled without a terminal or if output goes to it."""
     is_seen = sys.stderr.isatty() and (is_elsewhere or not sys.stdout.isatty())
     return tqdm(unit=" lines", disable=not is_seen, file=sys.stderr)

@@ -22,7 +22,7 @@ def epoch_batches(
         lengths: Tokens of source and target of every pair, all at least 1: [n, 2].
         batch_tokens: Budget of each side, in tokens.
         seed: Seed of the run.
-        epoch: Number of the pass over the corpus.
+        epoch: Number of the epoch.
 
     Returns:
         Batches of indices into `lengths`, each from its shortest to its longest pair.

@@ -1,7 +1,7 @@
-"""Tokenise training pairs anew for each pass, with BPE-dropout (Provilkov et al. 2020).
+"""Tokenise training pairs anew for each epoch, with BPE-dropout (Provilkov et al. 2020).
 
-The library that tokenises has this, too, and draws its random numbers where no seed reaches. Here
-it finds the words, and `MergeDropout` splits them.
+`tokenizers` has BPE-dropout too, but its random numbers cannot be seeded. Here it finds the words,
+and `MergeDropout` splits them.
 """
 
 import hashlib
@@ -37,20 +37,20 @@ from hf_vanilla_transformer.data.token_cache import (
 from hf_vanilla_transformer.storage.files import waiting_for
 
 STREAM = 1
-"""Sets the random numbers apart from those that draw the pairs of a pass."""
+"""Seed offset: these random numbers are independent of the choice of pairs in an epoch."""
 
 
 class BpeDropout:
-    """The same pairs pass by pass, their words split at random.
+    """The same pairs in every epoch, with words split at random.
 
     Args:
-        corpora: Where `pairs` come from.
-        tokenizer: Their tokenizer, which stays as it is.
+        corpora: Corpora of `pairs`.
+        tokenizer: Their tokenizer, which is not changed.
         pairs: The pairs as the tokenizer itself splits them.
-        probability: How likely a merge is left out, above 0 and below 1.
+        probability: Probability to leave out a merge, above 0 and below 1.
         seed: Seed of the run.
-        folder: Folder of the run for the ids of its passes; its processes must share it.
-        max_length: Tokens of a side, EOS included, beyond which a pair is taken from `pairs`.
+        folder: Folder for the ids of each epoch; all processes must share it.
+        max_length: Longest side in tokens, EOS included; a longer pair is taken from `pairs`.
 
     Raises:
         ValueError: The tokenizer has no merges.
@@ -77,12 +77,12 @@ class BpeDropout:
         self._key = digest.hexdigest()[:16]
 
     def epoch(self, number: int) -> EncodedPairs:
-        """Return the pairs of a pass, written down when it is first asked for.
+        """Return the pairs of an epoch, written to disk at the first call.
 
-        What was written for other pairs, another tokenizer, probability or seed has another name.
+        The file name depends on pairs, tokenizer, probability and seed.
 
         Raises:
-            ValueError: A corpus is not what it was when its pairs were cleaned.
+            ValueError: A corpus has changed since its pairs were cleaned.
         """
         folder = self._folder / f"{number}-{self._key}"
         with waiting_for(lock_of(folder)):
@@ -103,8 +103,8 @@ class BpeDropout:
                 path.unlink(missing_ok=True)
 
     def _tables(self, schema: pa.Schema, number: int) -> Iterator[pa.Table]:
-        """Yield all pairs again, in the order of `pairs`, for a pass."""
-        progress = TokenisingProgress(f"pass {number}, with BPE-dropout", self._corpora)
+        """Yield all pairs of an epoch, in the order of `pairs`."""
+        progress = TokenisingProgress(f"epoch {number}, with BPE-dropout", self._corpora)
         generator = np.random.default_rng([self._seed, number, STREAM])
         start, digests = 0, self._pairs.digests
         for place, (corpus, size) in enumerate(zip(self._corpora, self._pairs.sizes, strict=True)):
@@ -166,7 +166,7 @@ def _merges(tokenizer: PreTrainedTokenizerBase) -> list[Merges]:
 def _split_anew(
     texts: Sequence[Encoding], merging: MergeDropout, *, generator: np.random.Generator
 ) -> list[Sequence[int]]:
-    """Return the ids of texts with their words split at random."""
+    """Return the ids of texts, with words split at random."""
     words, counts = [], []
     for text in texts:
         ids = iter(text.ids)

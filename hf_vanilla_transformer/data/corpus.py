@@ -23,7 +23,7 @@ from hf_vanilla_transformer.data.lines import OnRead, ignore, suffix_of
 from hf_vanilla_transformer.languages import main_language
 
 MISSING = (
-    "does not exist; give a file, a folder that holds a dataset, or NAME:SPLIT or "
+    "does not exist; give a file, a folder with a dataset, or NAME:SPLIT or "
     "NAME:CONFIG:SPLIT for a dataset of the Hub"
 )
 READERS = {
@@ -115,7 +115,7 @@ def open_corpora(
 
 
 def _check_sides(text_files: list[Path]) -> None:
-    """Refuse a text file without its other side."""
+    """Refuse a text file without the file of its other side."""
     if len(text_files) % 2:
         raise ValueError(
             f"cannot tell sources from targets in: {' '.join(map(str, text_files))}; text files "

@@ -1,4 +1,4 @@
-"""Put together the pairs of each pass over several corpora."""
+"""Compose the pairs of each epoch from several corpora."""
 
 import logging
 import math
@@ -23,19 +23,19 @@ MOST_REPEATS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class PassOptions:
-    """What a pass takes from the corpora, and how it splits words.
+    """How an epoch is composed of the corpora, and how its words are split.
 
     Raises:
         ValueError: A number is out of range.
     """
 
     seed: int
-    """Seed of the run; it draws the pairs of a corpus of which a part is taken."""
+    """Seed of the run; it chooses the pairs of a corpus with a fractional weight."""
     weights: Sequence[float] | None = None
-    """How often each corpus comes in a pass: 3 = each pair three times, 0.5 = a random half,
-    another one each pass. Left out: 1 for each."""
+    """Weight of each corpus in an epoch: 3 = each pair three times, 0.5 = a random half,
+    drawn anew each epoch. Left out: 1 for each."""
     bpe_dropout: float = 0.0
-    """Share of merges that BPE leaves out, anew each pass; 0 switches it off."""
+    """Share of BPE merges left out at random, anew each epoch; 0 switches it off."""
 
     def __post_init__(self) -> None:
         for weight in self.weights or ():
@@ -48,7 +48,7 @@ class PassOptions:
 
 
 class TrainingData:
-    """Training pairs, pass by pass; the same for the same options, in every process.
+    """Training pairs by epoch; the same for the same options, in every process.
 
     Attributes:
         pairs: Every pair that cleaning kept, once, without BPE-dropout.
@@ -80,7 +80,7 @@ class TrainingData:
             corpora: What to train on.
             tokenizer: A tokenizer that ends source and target in EOS.
             cleaning: Which pairs to leave out.
-            options: How a pass is put together.
+            options: How an epoch is composed.
             passes: Folder of this run for the ids of its passes, written with BPE-dropout only.
             cache: Folder of the cache; left out, one in the cache of `datasets`.
 
@@ -104,7 +104,7 @@ class TrainingData:
         return cls(pairs, options, dropout=dropout)
 
     def epoch(self, number: int) -> EncodedPairs:
-        """Return the pairs of a pass, from 0; all processes may call it at once."""
+        """Return the pairs of an epoch, from 0; all processes may call it at once."""
         pairs = self._dropout.epoch(number) if self._dropout else self.pairs
         if set(self._weights) == {1.0}:
             return pairs
@@ -146,7 +146,7 @@ def warn_of_overlap(training: EncodedPairs, validation: EncodedPairs) -> int:
 def _weighted_rows(
     sizes: Sequence[int], weights: Sequence[float], *, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return the rows of consecutive corpora, each as often as its weight says."""
+    """Return the rows of consecutive corpora, each repeated by its weight."""
     chosen, start = [], 0
     for size, weight in zip(sizes, weights, strict=True):
         whole = math.floor(weight)

@@ -164,7 +164,7 @@ def _tables_of_parquet(file: parquet.ParquetFile, path: Path) -> Iterator[pa.Tab
                 yield pa.table(batch)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{path}, row group {group + 1}: it is damaged ({_reason_of(error)}); write the "
+                f"{path}, row group {group + 1} is damaged ({_reason_of(error)}); write the "
                 "file anew"
             ) from error
 

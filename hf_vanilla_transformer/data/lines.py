@@ -11,12 +11,12 @@ from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE = 1 << 24
-"""Bytes of a line, or characters of a cell, beyond which it is no sentence: tokenising one takes
-the time and memory of thousands."""
+"""Longest line in bytes, or cell in characters: tokenising a longer one takes the time and memory
+of thousands of sentences."""
 NO_TEXT = (".parquet", ".arrow", ".xlsx", ".xml", ".tmx", ".zip", ".bz2", ".xz", ".zst")
 
 OnRead = Callable[[float], None]
-"""Is told of progress: how many bytes of a file, as it lies on the disk, were read just now."""
+"""Called with the number of bytes on disk that were just read from a file."""
 
 
 def ignore(amount: float) -> None:
@@ -30,14 +30,14 @@ def iterate_lines(
 
     Args:
         path: The file.
-        on_read: Is told of progress.
+        on_read: Called to report progress.
         keep_returns: Leave the `\r` of a `\r\n` at the end of its line.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: The file is not UTF-8 (the message holds the byte offset), its gzip stream is
-            broken, a line is longer than `LONGEST_LINE`, or its name belongs to a format that is
-            no plain text.
+            broken, a line is longer than `LONGEST_LINE`, or its name belongs to a format other
+                than plain text.
     """
     path = Path(path)
     if suffix_of(path) in NO_TEXT:
@@ -61,7 +61,7 @@ def decode_lines(data: bytes, *, name: str) -> list[str]:
 
     Args:
         data: The bytes of a whole text.
-        name: What an error message calls them.
+        name: Name of the text in error messages.
 
     Raises:
         ValueError: The bytes are not UTF-8, or a line is longer than `LONGEST_LINE`.

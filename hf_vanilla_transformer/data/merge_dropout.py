@@ -1,7 +1,7 @@
-"""Merge the symbols of words by BPE, each merge left out at random (Provilkov et al. 2020, §3).
+"""Merge the symbols of words by BPE, leaving out merges at random (Provilkov et al. 2020, §3).
 
-The words of a block walk together through one graph, whose nodes are made when they are first
-reached: a few array operations split thousands of words.
+All words of a block traverse one graph, whose nodes are created on demand: a few array operations
+split thousands of words.
 """
 
 import json
@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 Word = tuple[int, ...]
 Merges = Mapping[tuple[int, int], tuple[int, int]]
-"""Pairs of ids that are merged, with the rank of the merge (0 comes first) and the id it gives."""
+"""Merges: pairs of ids, with the rank of the merge (0 is first) and the resulting id."""
 
 MOST_SYMBOLS = 5_000_000
 FIRST_NODES = 1024
@@ -29,14 +29,14 @@ def merges_of(backend: Tokenizer) -> Merges:
 
 
 class MergeDropout:
-    """Split words at random, as the numbers of a generator say.
+    """Split words at random.
 
-    Of the merges that a word allows, each is left out with the same probability, the first of the
-    others in the order of the BPE is made, and so on until none is left over.
+    At each round, every possible merge of a word is left out with the same probability, and the
+    first remaining merge by rank is applied, until none remains.
 
     Args:
-        merges: What `merges_of` returned.
-        probability: How likely a merge is left out, from 0 to 1.
+        merges: Result of `merges_of`.
+        probability: Probability to leave out a merge, from 0 to 1.
     """
 
     def __init__(self, merges: Merges, probability: float) -> None:
@@ -45,7 +45,7 @@ class MergeDropout:
         self._forget()
 
     def sample(self, words: Sequence[Word], generator: np.random.Generator) -> list[Word]:
-        """Return the ids of words that are given as the BPE splits them."""
+        """Return random splits of words, given as ids of their full BPE split."""
         if self._symbols > MOST_SYMBOLS:
             self._forget()
         for word in set(words) - self._starts.keys():
@@ -59,11 +59,11 @@ class MergeDropout:
         return [self._words[node] for node in nodes.tolist()]
 
     def _forget(self) -> None:
-        """Begin with an empty graph.
+        """Start with an empty graph.
 
-        A node is a word, partly merged, and how many of its merges were just left out. A node is
-        open where another merge follows; then two nodes come after it, once these are made: [0]
-        where the merge is made, [1] where it is left out.
+        A node is a partly merged word and the number of merges just left out. A node is open if
+        another merge is possible; it then has two successors, created on demand: [0] with the
+        merge applied, [1] with it left out.
         """
         self._starts: dict[Word, int] = {}
         self._numbers: dict[tuple[Word, int], int] = {}
@@ -86,7 +86,7 @@ class MergeDropout:
         return tuple(symbols)
 
     def _node(self, word: Word, skipped: int) -> int:
-        """Return the number of a node, made if there is none."""
+        """Return the number of a node; create it if it is missing."""
         number = self._numbers.get((word, skipped))
         if number is not None:
             return number
@@ -103,7 +103,7 @@ class MergeDropout:
         return number
 
     def _places_of_merges(self, word: Word) -> list[int]:
-        """Return where a word can be merged, the first merge of the BPE first."""
+        """Return the possible merges of a word, by rank."""
         found = [
             (self._merges[pair][0], place)
             for place, pair in enumerate(zip(word, word[1:], strict=False))
@@ -112,7 +112,7 @@ class MergeDropout:
         return [place for _, place in sorted(found)]
 
     def _follow(self, nodes: np.ndarray, choices: np.ndarray) -> np.ndarray:
-        """Return the nodes that come after some."""
+        """Return the successors of nodes."""
         found = self._after[nodes, choices]
         unknown = np.flatnonzero(found < 0)
         if len(unknown):

@@ -109,7 +109,7 @@ def id_schema(tokenizer: PreTrainedTokenizerBase) -> pa.Schema:
 
 
 def lock_of(folder: Path) -> Path:
-    """Return the lock of a folder, for one process at a time to look for it and write it."""
+    """Return the lock of a folder, so that one process at a time looks it up and writes it."""
     return folder.with_name(f"{folder.name}.lock")
 
 

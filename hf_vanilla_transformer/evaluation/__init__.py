@@ -1,4 +1,4 @@
-"""Translate and score test sets: everything that Python users import for it."""
+"""Translate and score test sets; the public names of evaluation."""
 
 from hf_vanilla_transformer.evaluation.evaluating import EvaluationSettings, TestSet, evaluate
 from hf_vanilla_transformer.evaluation.reference_loss import ReferenceLoss, reference_loss

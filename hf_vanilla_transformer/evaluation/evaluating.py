@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentences and what they should become.
+    """Sentences with reference translations.
 
     Attributes:
         sources: Text to translate.
-        references: Sets of references, each with one for each sentence.
+        references: Sets of references; each set has one reference per sentence.
         baseline: Translations of another system.
         source_language: Language code.
-        target_language: Language code; it chooses the tokenisation that BLEU needs.
+        target_language: Language code; it chooses the tokenisation of BLEU.
         name: Name for the report: the file or corpus of the sources.
-        reference_names: Files of references beside it.
+        reference_names: Files of the references.
         baseline_name: File of the baseline.
     """
 
@@ -59,11 +59,11 @@ class EvaluationSettings:
     Attributes:
         beams: Width of beam search; None: the model's own.
         alpha: Length penalty ((5 + n) / 6)^alpha; None: the model's own.
-        batch_tokens: Source tokens times beams of a batch, padding included.
-        tokenize: sacreBLEU's name of a tokenisation for BLEU; None: by the target language.
+        batch_tokens: Budget of a batch: source tokens times beams, padding included.
+        tokenize: Tokenisation of BLEU, by its sacreBLEU name; None: by the target language.
         lowercase: Whether BLEU and chrF ignore case.
         confidence: Whether scores have 95 % confidence intervals, by bootstrap.
-        examples: How many sentences the report shows.
+        examples: Number of random sentences in the report.
         dtype: Type of the weights, for the report.
     """
 
@@ -95,7 +95,7 @@ class EvaluationSettings:
         )
 
     def scorer(self, test_set: TestSet) -> Scorer:
-        """Return what scores translations of a test set.
+        """Return the scorer of translations of a test set.
 
         Raises:
             ValueError: The tokenisation cannot be used here.
@@ -123,18 +123,18 @@ def evaluate(
     Args:
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
-        test_set: What to translate, and its references.
-        settings: How to translate and to score; None: the model's own search, no resampling.
-        accelerator: Its processes share the sentences; None: those of the launcher, if any.
-        journal: Finished translations, from which an interrupted evaluation continues.
+        test_set: Sentences with references.
+        settings: Options; None: the model's generation settings, no resampling.
+        accelerator: Its processes share the sentences; None: the launcher's processes, if any.
+        journal: Saves finished translations, to continue after an interrupt.
         scorer: Return value of `settings.scorer(test_set)`, if it exists already.
 
     Returns:
         The report; None on all processes but the main one.
 
     Raises:
-        TypeError: A text is not text.
-        ValueError: The test set is empty, counts differ, or the tokenisation is not installed.
+        TypeError: A text is not a string.
+        ValueError: The test set is empty, counts differ, or the tokenisation is not available.
     """
     settings = settings or EvaluationSettings()
     accelerator = accelerator or Accelerator(cpu=not torch.accelerator.is_available())
@@ -162,7 +162,7 @@ def evaluate(
 def _translated(
     sentences: Sentences, accelerator: Accelerator, *, journal: Journal | None
 ) -> list[str]:
-    """Return the translations of all processes, each in one line."""
+    """Return the translations of all sentences, each in one line."""
     done = f", {len(journal.found):,} of them done" if journal and journal.found else ""
     logger.info("translating %s sentences%s ...", f"{len(sentences):,}", done)
     return list(map(in_one_line, translate_shared(sentences, accelerator, journal=journal)))
@@ -171,7 +171,7 @@ def _translated(
 def _measured(
     scorer: Scorer, translations: list[str], *, test_set: TestSet, settings: EvaluationSettings
 ) -> list[Measurement]:
-    """Log the metrics, which may take a while, and return their scores."""
+    """Log that scoring starts, which may take long, and return the scores."""
     baseline = test_set.baseline
     resamples = RESAMPLES if settings.confidence or baseline is not None else 0
     of_resamples = f", with {resamples:,} resamples of the test set" if resamples else ""
@@ -193,7 +193,7 @@ def _examples(translations: list[str], test_set: TestSet, *, count: int) -> list
 def _describe_task(
     model: PreTrainedModel, *, test_set: TestSet, settings: EvaluationSettings
 ) -> EvaluationTask:
-    """Return what is translated, by what, and how."""
+    """Return test set, model and settings, for the report."""
     own = model.generation_config
     search = {"num_beams": own.num_beams or 1, "gnmt_alpha": getattr(own, "gnmt_alpha", None)}
     search |= settings.generation

@@ -1,4 +1,4 @@
-"""The scores of translations in one table, and figures as a reader wants them."""
+"""Table of all metrics, and figures as text."""
 
 import math
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metric:
-    """A score: where it stands in a report, and how it is written.
+    """A metric: its key in reports, and how its scores are printed.
 
     Attributes:
         key: Its name in `report.json` and in the Hub's metadata.
-        name: Its name in what `evaluate` prints.
-        decimals: Decimals that are printed and that reports and cards have.
+        name: Its name in the output of `evaluate`.
+        decimals: Decimals in output, reports and cards.
         more_is_better: Whether a higher score is better.
         title: Its name on the card; left out: `name`.
-        of_references: Whether a model gives it to the references, token by token; others compare
-            translations with references.
+        of_references: Whether it is computed from the model's probabilities of the references;
+            others compare translations with references.
     """
 
     key: str
@@ -57,7 +57,7 @@ def names_in_words(metrics: Iterable[Metric]) -> str:
 
 
 def shown_score(metric: str, value: object) -> object:
-    """Return a score with the decimals of its metric; one of another metric as it is."""
+    """Return a score with the decimals of its metric; unchanged if the metric is unknown."""
     if metric in METRICS and isinstance(value, int | float):
         return f"{value:,.{METRICS[metric].decimals}f}"
     return value
@@ -71,7 +71,7 @@ def shown_count(number: float) -> str:
 
 
 def shown_time(seconds: float) -> str:
-    """Return a time in its two largest units of hours, minutes and seconds."""
+    """Return a duration in its two largest units of hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"

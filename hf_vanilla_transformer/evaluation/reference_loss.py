@@ -1,4 +1,4 @@
-"""Translate a test set on one or more processes, and say how good the translations are."""
+"""Compute the loss of references, on one or more processes."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The reports of evaluation and of training: what they hold."""
+"""Content of the reports of evaluation and of training."""
 
 import platform
 import random
@@ -35,7 +35,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where something was computed: device, threads, and versions of packages."""
+    """Environment of a computation: device, threads, and versions of packages."""
 
     versions: dict[str, str] = field(default_factory=dict)
     device: str = ""
@@ -44,13 +44,13 @@ class Environment:
 
 @dataclass(frozen=True)
 class EvaluationTask:
-    """What was translated, by which model, and how.
+    """Test set, model and settings of an evaluation.
 
     Attributes:
         sentences: Sentences of the test set.
         model: The model as the user named it.
         source: File or corpus of the test set.
-        reference: Files of references that stand beside it.
+        reference: Files of the references.
         source_language: Language code.
         target_language: Language code.
         search: Settings of beam search.
@@ -75,13 +75,13 @@ class EvaluationTask:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """How good the translations of a test set are.
+    """Scores of the translations of a test set.
 
     Attributes:
-        task: What was translated, by which model, and how.
+        task: Test set, model and settings.
         translations: One line for each sentence.
         measurements: Each metric of the translations.
-        loss: How probable the model finds the references; None if all of them are blank.
+        loss: Loss of the references under the model; None if all of them are blank.
         examples: Some sentences of the test set.
         baseline: File of the baseline that the translations were compared with.
     """
@@ -124,7 +124,7 @@ class EvaluationReport:
 
 
 def _row_of_metric(found: Measurement) -> str:
-    """Return what is printed of one metric."""
+    """Return the line of one metric."""
     metric = METRICS[found.key]
     cells = [f"{metric.name} {metric.printed(found.score)}"]
     if found.mean is not None:
@@ -137,7 +137,7 @@ def _row_of_metric(found: Measurement) -> str:
 def report_scores(
     measurements: Sequence[Measurement], baseline: str | None
 ) -> dict[str, float | str | dict]:
-    """Return scores as they stand in a report, with the decimals of their metrics."""
+    """Return scores for a report, with the decimals of their metrics."""
     report: dict[str, float | str | dict] = {}
     for found in measurements:
         name, rounded = found.key, METRICS[found.key].rounded
@@ -158,7 +158,7 @@ def draw_examples(
     translations: Sequence[str],
     references: Sequence[str],
 ) -> list[Example]:
-    """Return sentences that are always the same of one test set, in its order."""
+    """Return random sentences, always the same for one test set, in its order."""
     lines = range(len(translations))
     drawn = sorted(random.Random(0).sample(lines, min(number, len(lines))))
     return [
@@ -183,7 +183,7 @@ class ValidationScores:
 
 @dataclass(frozen=True)
 class TrainingFigures:
-    """Figures of a training that a card shows, in its order."""
+    """Figures of a training on the card, in this order."""
 
     pairs: int = _shown_figure("training pairs")
     steps: int = _shown_figure("updates")
@@ -202,7 +202,7 @@ class TrainingFigures:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of a training that a card shows with the rest of its command."""
+    """Options of a training on the card, in its command."""
 
     train: list[str] | None = None
     valid: list[str] | None = None
@@ -214,14 +214,14 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """What a card shows of a training; the report of a run has all of its options and figures.
+    """The part of a training report that the card shows.
 
     Attributes:
         arguments: Options of the run.
-        left_out: Pairs that cleaning left out, by its rules.
+        left_out: Number of pairs left out by each cleaning rule.
         training: Figures of the run.
         environment: Where it was computed.
-        made_by: The command, where it was none with options.
+        made_by: Command that made the model, if it had no options.
     """
 
     arguments: TrainingOptions

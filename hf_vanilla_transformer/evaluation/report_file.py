@@ -1,4 +1,4 @@
-"""Read reports, and check that each field holds what a card can show."""
+"""Read reports, and check the type of each field."""
 
 import json
 import reprlib
@@ -21,14 +21,14 @@ LARGEST = 1e15
 
 
 class Whole(dict):
-    """An object that needs all of its fields but those that may be null; others need none."""
+    """An object whose fields are required unless they may be null; other objects require none."""
 
 
 def shape_of(kind: object) -> object:
     """Return the shape of a value of some type, for `faults_of_report`.
 
-    A list has one shape of items; a tuple is a shape that may be null; what is not named is not
-    read. A dataclass whose fields all have defaults needs none of them.
+    A list has one shape of items; a tuple is a shape that may be null; unnamed fields are not
+    read. A dataclass whose fields all have defaults requires none of them.
     """
     arguments = get_args(kind)
     if NoneType in arguments:
@@ -63,7 +63,7 @@ REPORT_SHAPE["arguments"]["from"] = (STRING, None)  # a word of Python, no name 
 def faults_of_report(
     value: object, shape: object = REPORT_SHAPE, *, place: str = ""
 ) -> Iterator[str]:
-    """Say of every field that is of another shape where it is, what it is and what is expected."""
+    """Yield a message for every field of a wrong type: its place, value and expected type."""
     if isinstance(shape, tuple):
         if value is None:
             return
@@ -81,7 +81,7 @@ def faults_of_report(
 def _faults_of_fields(
     value: dict[str, object], shape: dict[str, object], *, place: str
 ) -> Iterator[str]:
-    """Say what is wrong with the fields of an object."""
+    """Yield the faults in the fields of an object."""
     if isinstance(shape, Whole):
         needed = [name for name, field in shape.items() if not isinstance(field, tuple)]
         yield from (f"{place} has no {name}" for name in needed if name not in value)
@@ -102,7 +102,7 @@ def read_report(path: str | Path) -> dict[str, object]:
     """Return the content of a report.
 
     Raises:
-        ValueError: It is no report; the message names the field that holds what none can.
+        ValueError: The file is not a report; the message names the wrong field.
         FileNotFoundError: It is missing.
     """
     try:
@@ -110,17 +110,17 @@ def read_report(path: str | Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
     if fault := next(faults_of_report(report), None):
-        raise ValueError(f"{path}: {fault}; give a report as train or evaluate wrote it")
+        raise ValueError(f"{path}: {fault}; give an unchanged report of train or evaluate")
     if "training" not in report and not any(scores_of_report(report)):
-        raise ValueError(f"{path} is neither a report of training nor one of evaluation")
+        raise ValueError(f"{path} is neither a report of train nor of evaluate")
     return report
 
 
 def read_scores(path: str | Path) -> dict[str, object]:
-    """Return the content of a report that holds scores.
+    """Return the content of a report with scores.
 
     Raises:
-        ValueError: It holds none, or is no report.
+        ValueError: The file is not a report, or has no scores.
         FileNotFoundError: It is missing.
     """
     report = read_report(path)
@@ -135,7 +135,7 @@ def read_scores(path: str | Path) -> dict[str, object]:
 def scores_of_report(
     report: dict[str, object],
 ) -> Iterator[tuple[str, str, float, dict[str, object]]]:
-    """Yield metric, its name, score, and more: signature, interval, tokens, type of numbers."""
+    """Yield metric, its name, score, and details: signature, interval, tokens, dtype."""
     scores, dtype = report.get("scores", report), report.get("dtype")
     for key, metric in METRICS.items():
         if key not in scores:

@@ -46,17 +46,17 @@ class Scores:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One metric of a corpus, beside that of a baseline if there is one.
+    """Score of a corpus in one metric, and of a baseline if there is one.
 
     Attributes:
         key: Its key in `METRICS`.
         name: sacreBLEU's name of the metric.
-        score: From 0, with BLEU and chrF up to 100; of TER, less is better.
-        signature: How sacreBLEU computed it.
+        score: At least 0; BLEU and chrF at most 100; a lower TER is better.
+        signature: sacreBLEU's signature.
         mean: Mean over resamples of the corpus.
         margin: The 95 % confidence interval is `mean` ± `margin`.
         baseline: Score of the baseline.
-        p_value: How probable so large a difference would be if both systems were equally good.
+        p_value: Probability of so large a difference if both systems were equally good.
     """
 
     key: str
@@ -103,7 +103,7 @@ class Scorer:
         is_asian = is_chinese_or_japanese(target_language)
         self.ter = TER(normalized=is_asian, asian_support=is_asian, references=references)
         self.metrics = {"bleu": self.bleu, "chrf": self.chrf, "ter": self.ter}
-        """What computes each metric, by its key in `METRICS`."""
+        """sacreBLEU class of each metric, by its key in `METRICS`."""
 
     def measure(
         self,
@@ -188,7 +188,7 @@ def score_translations(
 
 
 def _in_set(number: int, references: Sequence[Sequence[str]]) -> str:
-    """Return what a message says of a set of references if there are several."""
+    """Return the name of a set of references in messages, if there are several."""
     return f" in set {number}" if len(references) > 1 else ""
 
 
@@ -241,7 +241,7 @@ def _tokenization(target_language: str | None) -> str:
 
 
 def _own_tokenizations(target_language: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield a language's own tokenisations, with the module that each needs."""
+    """Yield the tokenisations of a language, with the module that each requires."""
     for name, (languages, module) in LANGUAGE_TOKENIZATIONS.items():
         if main_language(target_language) in languages:
             yield name, module
@@ -250,9 +250,9 @@ def _own_tokenizations(target_language: str | None) -> Iterator[tuple[str, str |
 def _warn_of_unsuitable(
     tokenize: str, target_language: str | None, *, references: Sequence[Sequence[str]]
 ) -> None:
-    """Say so where BLEU would count what are no words of the language.
+    """Warn if the tokenisation does not split the language into words.
 
-    Any language is suited by characters and by the vocabularies of flores101, flores200 and spm;
+    Characters and the vocabularies of flores101, flores200 and spm suit any language;
     "none" says that the texts are tokenised already.
     """
     own = [name for name, _ in _own_tokenizations(target_language)]
@@ -267,7 +267,7 @@ def _warn_of_unsuitable(
         better = ", ".join([*own, "char", "flores200"])
         logger.warning(
             "BLEU: tokenisation %s does not find words in %s; score with --tokenize (tokenize= in "
-            "Python) %s, or go by chrF, which needs none",
+            "Python) %s, or use chrF, which needs no tokenisation",
             tokenize,
             target_language or "text without spaces",
             better,

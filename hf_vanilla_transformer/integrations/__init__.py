@@ -1,1 +1,1 @@
-"""Subclasses of and registration with other libraries."""
+"""Subclasses of classes of other libraries, and registration with them."""

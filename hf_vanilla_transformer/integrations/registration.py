@@ -1,9 +1,9 @@
 """Register the model with transformers: its automatic classes, and the translation task.
 
 Only names of transformers that this package registers are changed, and registering again changes
-nothing. Where a later version lacks a private name that the task needs, or it behaves otherwise,
-importing the package works all the same: one warning says that `pipeline("translation")` is not
-available, and `TranslationPipeline(model=..., tokenizer=...)` still is.
+nothing. If a later version lacks a private name that the task needs, or changes it, importing the
+package still works: one warning reports that `pipeline("translation")` is not available;
+`TranslationPipeline(model=..., tokenizer=...)` still is.
 """
 
 import functools
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Make the automatic classes and `pipeline` know this package's classes."""
+    """Register the classes of this package with the automatic classes and `pipeline`."""
     config = VanillaTransformerConfig
     AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModel.register(config, VanillaTransformerModel, exist_ok=True)
@@ -57,10 +57,10 @@ def register() -> None:
 def register_translation_task(pipeline_class: type[Pipeline]) -> None:
     """Make `pipeline("translation")` and `pipeline("translation_xx_to_yy")` build a class.
 
-    Every transformers version then takes both forms, for any encoder-decoder model. Newer ones
-    refuse them by name before they ask the registry (from 5.19 on), or no longer know the second
-    (from 5.14 on at the latest): the two functions that decide are wrapped where they refuse. All
-    other tasks are passed on to them. Calling this again changes nothing.
+    Every transformers version then accepts both forms, for any encoder-decoder model. Newer
+    versions refuse them by name before the registry lookup (from 5.19 on), or lack the second
+    (from 5.14 on at the latest): the two functions that check the name are wrapped. Other tasks are
+    passed on to them. Calling this again changes nothing.
 
     Args:
         pipeline_class: The class that serves the task.
@@ -80,7 +80,7 @@ def register_translation_task(pipeline_class: type[Pipeline]) -> None:
 
 
 class _TranslationTask(dict):
-    """The task as the registry holds it; where no model is given the library asks for a default."""
+    """Registry entry of the task; transformers looks up the default if no model is given."""
 
     def __missing__(self, key: str) -> NoReturn:
         if key == "default":
@@ -93,7 +93,7 @@ class _TranslationTask(dict):
 def _accept_translation(
     owner: object, name: str, *, accept: Callable[[Callable[[str], object], str], object]
 ) -> None:
-    """Wrap a function of a task's name, if there is one, where it refuses translation tasks."""
+    """Wrap a function that checks task names, if it exists and refuses translation tasks."""
     function = getattr(owner, name, None)
     try:
         if function is None or function("translation_en_to_fr"):

@@ -117,7 +117,7 @@ class VanillaTransformerCache:
 
 
 class LaterCache(VanillaTransformerCache):
-    """A cache that is filled when it is first read, as few callers of `generate` read it.
+    """A cache that is filled at the first read, because few callers of `generate` read it.
 
     Args:
         num_layers: Layers of the decoder.
@@ -128,7 +128,7 @@ class LaterCache(VanillaTransformerCache):
         self._num_layers, self._fill = num_layers, fill
 
     def __getattr__(self, name: str) -> object:
-        """Fill the cache where what it holds is missing, and return that."""
+        """Fill the cache at the first access to a missing attribute, and return the attribute."""
         if name not in ("_buffers", "_lengths", "_memory"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         super().__init__(self._num_layers)

@@ -95,9 +95,9 @@ def chosen_cache(
     cache: VanillaTransformerCache | Cache | None,
     past_key_values: VanillaTransformerCache | Cache | None,
 ) -> VanillaTransformerCache | Cache | None:
-    """Return the cache by its new or old name; a full one where an empty one is given as well.
+    """Return the cache by its new or old name; of two, the one that is not empty.
 
-    PEFT gives its trained prefix under the old name, beside the cache that `generate` has made.
+    PEFT passes its trained prefix under the old name, in addition to the cache of `generate`.
     """
     if past_key_values is None or (cache is not None and cache.get_seq_length()):
         return cache

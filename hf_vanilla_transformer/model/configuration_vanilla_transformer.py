@@ -89,7 +89,7 @@ class VanillaTransformerConfig(PretrainedConfig):
             with one more norm after the last layer.
         position_type: "sinusoidal" (§3.5, computed, no table) or "learned" (a table).
         max_position_embeddings: Rows of the learned table; for sinusoids only the length at which
-            tokenizer and pipeline truncate, since the formula has no end.
+            tokenizer and pipeline truncate, since the formula has no limit.
         attention_bias: Whether the attention projections carry biases (the paper's have none).
         scale_embedding: Whether embeddings are multiplied by sqrt(d_model) (§3.4).
         share_encoder_decoder_embeddings: Whether source and target share one embedding matrix.
@@ -103,11 +103,11 @@ class VanillaTransformerConfig(PretrainedConfig):
         bos_token_id: Id that begins a sentence.
         eos_token_id: Id that ends a sentence.
         decoder_start_token_id: First id of the decoder's input; None means `bos_token_id`.
-        **kwargs: What `PretrainedConfig` itself takes.
+        **kwargs: Arguments of `PretrainedConfig`.
 
     Raises:
-        ValueError: A value breaks its rule, or belongs to a later version ("rotary", "alibi"); or
-            a name is unknown.
+        ValueError: A value is out of range or not supported ("rotary", "alibi"), or a name is
+            unknown.
     """
 
     model_type = "vanilla_transformer"
@@ -211,10 +211,10 @@ class VanillaTransformerConfig(PretrainedConfig):
     def from_dict(
         cls, config_dict: dict[str, object], **kwargs: object
     ) -> "VanillaTransformerConfig | tuple[VanillaTransformerConfig, dict[str, object]]":
-        """Build a configuration from what a file holds, and keep the notes of other tools in it.
+        """Build a configuration from the content of a file; keep fields of other tools.
 
         Raises:
-            ValueError: As at construction; a name that may be meant for a field is no note.
+            ValueError: As at construction; a name that resembles a field is refused too.
         """
         check_rules(kwargs, {name: CONFIG_RULES[name] for name in OTHER_ARCHITECTURES})
         if not kwargs.get("return_unused_kwargs"):  # or the model refuses what is left over

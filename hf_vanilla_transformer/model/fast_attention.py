@@ -1,6 +1,6 @@
 """Attention for training on CPUs: every step of eq. 1 and of its gradient in one function.
 
-The plain twin is `eager_attention`, whose autograd graph keeps and copies scores several times.
+The reference is `eager_attention`, whose autograd graph keeps and copies scores several times.
 PyTorch's softmax is ten times slower on rows that are shorter than a vector register, so short
 sequences get keys that nobody attends to.
 """

@@ -1,6 +1,6 @@
 """Dropout that draws its random numbers cheaply on CPUs.
 
-The plain twin is `torch.nn.Dropout`, which draws a number of its own for every element and so takes
+The reference is `torch.nn.Dropout`, which draws a number of its own for every element and so takes
 an eighth of a training step of a small model. Here every 64 random bits serve four elements.
 """
 

@@ -33,7 +33,7 @@ KNOWN_ARGUMENTS = {"encoder_outputs", "attention_mask", "use_cache", CACHE_KEY, 
 
 
 class FastGenerationMixin(TranslationGenerationMixin):
-    """Greedy and beam search of `generate` on the fast twin of the model, where it can stand in.
+    """Greedy and beam search of `generate` on the fast version of the model, where possible.
 
     What the fast search does not know (sampling, streamers, own processors or criteria, attentions,
     other caches) runs in the library's loop, with the same result.
@@ -106,10 +106,10 @@ def _fast_search(
     generation_config: GenerationConfig,
     **model_kwargs: object,
 ) -> ModelOutput | Tensor | None:
-    """Search as `_sample` or `_beam_search` of the library would.
+    """Return the result of `_sample` or `_beam_search` of transformers, computed faster.
 
     Returns:
-        What the library returns; or None if the call asks for more than the fast search knows.
+        The result of transformers; None if the fast search does not support the call.
     """
     if not model.fast:
         return None
@@ -153,7 +153,7 @@ def _run(search: Search, settings: GenerationConfig) -> Hypotheses:
 
 @functools.cache
 def _tell(obstacle: str) -> None:
-    """Say once for each reason why the fast search steps aside."""
+    """Log once for each reason why the fast search is not used."""
     logger.info("generate runs the library's loop: %s", obstacle)
 
 
@@ -198,7 +198,7 @@ def _padding(mask: Tensor | None) -> Tensor | None:
 def _later_cache(
     model: PreTrainedModel, encoded: BaseModelOutput, *, mask: Tensor | None, sequences: Tensor
 ) -> LaterCache:
-    """Return the cache of sequences [B*m, T], without their last token as in the library."""
+    """Return the cache of sequences [B*m, T], without their last token, as transformers does."""
 
     @torch.no_grad()
     def fill(cache: VanillaTransformerCache) -> None:

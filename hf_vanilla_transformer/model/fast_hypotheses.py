@@ -99,7 +99,7 @@ class Finished:
         self._all = self.scores.clone(), self.ends.clone()
 
     def add(self, scores: Tensor, is_real: Tensor, *, ends: Tensor) -> None:
-        """Take up what is better than the worst that is held.
+        """Add hypotheses that are better than the worst kept one.
 
         Args:
             scores: What ranks hypotheses [b, n] of the sentences that are left.
@@ -114,16 +114,16 @@ class Finished:
         self.ends = torch.cat((self.ends, ends), 1).gather(1, best)
 
     def worst(self) -> Tensor:
-        """Return the score [b, n] that a hypothesis must beat to be held in each place."""
+        """Return the score [b, n] that a hypothesis must exceed to be kept at each rank."""
         return torch.where(self.is_real, self.scores.amin(1, keepdim=True), NEVER)
 
     def put_away(self, rows: Tensor) -> None:
-        """Write down what is held for the sentences of the given numbers [b]."""
+        """Store the hypotheses of the sentences with the given numbers [b]."""
         scores, ends = self._all
         scores[rows], ends[rows] = self.scores, self.ends
 
     def keep(self, kept: Tensor) -> None:
-        """Drop all sentences but those of the given indices."""
+        """Keep only the sentences of the given indices."""
         self.scores, self.is_real, self.ends = (
             held[kept] for held in (self.scores, self.is_real, self.ends)
         )

@@ -1,6 +1,6 @@
 """Encoder and decoder for inference: packed projections, and one new token of a hypothesis a step.
 
-The plain twins are `Encoder` and `Decoder`, whose norms, residuals and positions are used here.
+The references are `Encoder` and `Decoder`, whose norms, residuals and positions are used here.
 """
 
 import torch
@@ -21,7 +21,7 @@ class FastFeedForward:
     """`FeedForward` on packed weights, without dropout.
 
     Args:
-        ffn: The plain twin.
+        ffn: The reference version.
     """
 
     def __init__(self, ffn: FeedForward) -> None:
@@ -45,7 +45,7 @@ class FastEncoder:
     """`Encoder` on packed weights.
 
     Args:
-        encoder: The plain twin.
+        encoder: The reference version.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -98,7 +98,7 @@ class FastDecoder:
     """`Decoder` and the projection to the vocabulary on packed weights, a token at a time.
 
     Args:
-        decoder: The plain twin.
+        decoder: The reference version.
         projection: From decoder states to logits.
     """
 
@@ -122,7 +122,7 @@ class FastDecoder:
         )
 
     def _encoding(self, position: int) -> Tensor:
-        """Return the encoding [D] of a position; a table is kept, twice as long when needed."""
+        """Return the encoding [D] of a position, from a table whose length doubles when needed."""
         if self._encodings is None or position >= len(self._encodings):
             weight = self.decoder.embed_tokens.weight
             rows = max(FIRST_POSITIONS, 2 * position)

@@ -1,6 +1,6 @@
 """Linear maps laid out for inference: several in one product, in the layout that a CPU likes best.
 
-The plain twin is `nn.Linear`. On CPUs oneDNN multiplies by weights that it has put in order once,
+The reference is `nn.Linear`. On CPUs oneDNN multiplies by weights that it has put in order once,
 two to three times as fast as the product that `nn.Linear` runs in float32.
 """
 

@@ -1,6 +1,6 @@
 """The training criterion without a logits tensor: projection, loss and gradients chunk by chunk.
 
-The plain twin is the output projection followed by `translation_loss`. That keeps several copies of
+The reference is the output projection followed by `translation_loss`. That keeps several copies of
 the logits [tokens, V], by far the largest tensors of a training step; this one needs a single
 buffer [ROWS, V], since gradients are taken while a chunk's probabilities are at hand.
 """

@@ -1,4 +1,4 @@
-"""The fast twin of a model: made when it first generates, and again when its weights change."""
+"""The fast version of a model, built at the first generation and again when weights change."""
 
 import weakref
 
@@ -34,7 +34,7 @@ class FastModel:
     """Encoder and decoder on packed weights, and what tells whether these are still the model's.
 
     Args:
-        model: The plain twin, whose parts are plain as well.
+        model: The reference model, with reference modules.
         pieces: Its modules.
         tensors: Its weights.
     """
@@ -64,10 +64,10 @@ _made: "weakref.WeakKeyDictionary[PreTrainedModel, FastModel]" = weakref.WeakKey
 
 
 def fast_model(model: PreTrainedModel) -> FastModel | None:
-    """Return the fast twin of a model as it is now, or None if it has none.
+    """Return the fast version of a model in its current state, or None if it has none.
 
-    It has one if it only infers, in float32, half precision or int8, and consists of its own parts,
-    with no hook, adapter or compiled piece among them, and its weights are finite.
+    A fast version exists for inference, in float32, half precision or int8, if the model has its
+    original modules, without hooks, adapters or compiled modules, and finite weights.
     """
     if not model.fast or model.training or torch.is_grad_enabled():
         return None

@@ -28,11 +28,11 @@ class SearchRules:
     Attributes:
         limits: Longest length of each sentence [B].
         ends: Ids [E] that end a hypothesis.
-        removed: Ids that count as if the vocabulary did not have them.
-        banned: Ids that are never generated, whatever their share of the probability.
+        removed: Ids that are removed from the vocabulary, before probabilities are normalised.
+        banned: Ids that are never generated, but keep their share of the probability.
         banned_until: Lengths up to which ids must not be generated, with those ids.
-        forced_first: What stands behind a lone start token.
-        forced_last: What stands at the limit.
+        forced_first: Token that follows the start token.
+        forced_last: Token at the limit.
     """
 
     limits: Tensor
@@ -45,7 +45,7 @@ class SearchRules:
     _banned: dict[int, Tensor] = dataclasses.field(default_factory=dict, repr=False)
 
     def keep(self, kept: Tensor) -> None:
-        """Drop all sentences but those of the given indices."""
+        """Keep only the sentences of the given indices."""
         self.limits = self.limits[kept]
 
     def banned_at(self, length: int) -> Tensor:
@@ -98,7 +98,7 @@ def compile_rules(
     """Turn the library's objects into rules.
 
     Args:
-        processors: Of which only those of plain settings can be rules.
+        processors: Only those of built-in generation settings can become rules.
         criteria: Likewise.
         sentences: B.
         max_length: Of the settings; objects of the user's may say another.
@@ -161,7 +161,7 @@ def _ids(ids: Tensor | list[int] | int) -> list[int]:
 
 
 def _ignore(rules: SearchRules, part: MaxLengthCriteria | SourceLengthLimit | FiniteScores) -> None:
-    """Limits are read together, and every search checks its scores."""
+    """Limits are read together; every search checks that its scores are finite."""
 
 
 _READERS = {

@@ -1,6 +1,6 @@
 """Greedy and beam search on a decoder that takes one token at a time, and drops what is finished.
 
-The plain twins are the library's `_sample` and `_beam_search`, whose results these give: the same
+The references are the library's `_sample` and `_beam_search`, whose results these give: the same
 hypotheses, ranked by log-probability / n ** length_penalty, with n the generated tokens.
 """
 
@@ -51,7 +51,7 @@ class Search:
         return logits
 
     def left(self, is_open: Tensor, length: int) -> Tensor | None:
-        """Drop sentences that are finished, and return the indices of those to go on with.
+        """Drop finished sentences, and return the indices of the remaining ones.
 
         Returns:
             None if nothing is dropped, no index if all are finished.
@@ -190,7 +190,7 @@ class BeamSearch:
     def _collect(
         self, scores: Tensor, tokens: Tensor, *, parents: Tensor, has_ended: Tensor, steps: int
     ) -> None:
-        """Take up those of the best n continuations that have ended."""
+        """Add the ended ones among the best n continuations."""
         best = slice(0, self.beams)
         self.finished.add(
             scores[:, best] / steps**self.length_penalty,
@@ -199,7 +199,7 @@ class BeamSearch:
         )
 
     def _may_improve(self, steps: int) -> Tensor:
-        """Tell for which sentences [b] a running hypothesis may yet be better than an ended one."""
+        """Return for which sentences [b] a running hypothesis may still beat an ended one."""
         finished = self.finished
         is_never = self.early_stopping == "never" and self.length_penalty > 0.0
         furthest = self.search.longest - self.start if is_never else steps
@@ -210,7 +210,7 @@ class BeamSearch:
         )
 
     def _keep(self, kept: Tensor) -> None:
-        """Drop all sentences but those of the given indices."""
+        """Keep only the sentences of the given indices."""
         self.finished.put_away(self.rows)
         self.finished.keep(kept)
         self.rows, self.running = self.rows[kept], self.running[kept]

@@ -129,7 +129,7 @@ class DecodingState:
         self._ancestry = self._ancestry.take_along_dim(parents[..., None], 1)
 
     def keep(self, kept: Tensor) -> None:
-        """Drop all sentences but those of the given indices."""
+        """Keep only the sentences of the given indices."""
         self.sentences = len(kept)
         self._hold_memory([(keys[kept], values[kept]) for keys, values in self.memory])
         self.own = tuple(

@@ -1,6 +1,6 @@
 """The likeliest next tokens: the highest of many logits first, and one normalisation for them.
 
-The plain twin is `log_softmax` over the vocabulary, then `topk` over all hypotheses of a sentence.
+The reference is `log_softmax` over the vocabulary, then `topk` over all hypotheses of a sentence.
 """
 
 import math

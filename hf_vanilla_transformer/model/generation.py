@@ -264,7 +264,7 @@ def _add_own_settings(generation_config: GenerationConfig, settings: dict[str, o
 
 
 def _saved_ranking(generation_config: GenerationConfig | None) -> dict[str, float]:
-    """Return what ranks the hypotheses by a generation config that is given to a call."""
+    """Return the length penalty of a generation config passed to a call."""
     if generation_config is None:
         return {}
     # Assistants and pipelines pass on what `_prepare_generation_config` has returned and decided.

@@ -1,4 +1,4 @@
-"""What the files of a folder may not say to the library.
+"""Refuse unsafe or unsupported content in the files of a model folder.
 
 The library takes every name that it finds in `config.json` and `tokenizer_config.json`. Among them
 are names of files, which could lie anywhere, of kernels that it would download and run, and of its
@@ -98,7 +98,7 @@ CONFIG_RULES = {
     "is_encoder_decoder": one_of(True),
     "num_labels": whole(0, MAX_LABELS),
     "pruned_heads": Rule("an empty object", lambda value: value == {}),
-    "quantization_config": Rule("what torchao writes; no other is supported", _is_torchao),
+    "quantization_config": Rule("a torchao configuration; no other is supported", _is_torchao),
     "task_specific_params": named(OBJECT),
     "tokenizer_class": Rule("a tokenizer's class of transformers", _is_tokenizer),
 }
@@ -139,7 +139,7 @@ TOKENIZER_OBJECTS = (
 def check_config_settings(
     config_class: type[PretrainedConfig], settings: dict[str, object]
 ) -> None:
-    """Refuse what `config.json` must not say to the library, or what it would stumble over.
+    """Refuse content of `config.json` that is unsafe or makes transformers fail.
 
     Args:
         config_class: Its methods are no settings.
@@ -157,7 +157,7 @@ def check_config_settings(
 def check_tokenizer_settings(
     tokenizer_class: type[PreTrainedTokenizerBase], settings: dict[str, object]
 ) -> None:
-    """Refuse what `tokenizer_config.json` must not say to the library, or would stumble over.
+    """Refuse content of `tokenizer_config.json` that is unsafe or makes transformers fail.
 
     Args:
         tokenizer_class: Its methods are no settings.

@@ -1,8 +1,8 @@
-"""Which names a configuration knows, and what becomes of others.
+"""Names of configuration fields, and refusal of unknown names.
 
-The library keeps whatever it is given, so that a misspelt field would be a default in silence. In a
-call every unknown name is refused. A file may hold notes of other tools; there a name is refused
-that is close to a field, or made of words that describe an architecture.
+transformers keeps every unknown name, so a misspelt field would silently keep its default. In a
+call every unknown name is refused. A file may contain fields of other tools; there a name is
+refused if it resembles a field or consists of words that describe an architecture.
 """
 
 import inspect
@@ -35,17 +35,17 @@ ARCHITECTURE = re.compile(
 
 
 def own_fields(config_class: type[PretrainedConfig]) -> set[str]:
-    """Return the names that a configuration itself takes, aliases included."""
+    """Return the field names of a configuration class, aliases included."""
     return {*inspect.signature(config_class.__init__).parameters, *config_class.attribute_map} - {
         *("self", "kwargs")
     }
 
 
 def check_field_names(config_class: type[PretrainedConfig], settings: dict[str, object]) -> None:
-    """Refuse names that neither a configuration nor the library knows.
+    """Refuse names that are unknown to the configuration and to transformers.
 
     Raises:
-        ValueError: Names the setting, its value and the field that it is close to.
+        ValueError: A name is unknown; the message has its value and the most similar field.
     """
     fields = own_fields(config_class)
     for name in sorted(settings.keys() - fields - LIBRARY_FIELDS):
@@ -56,7 +56,7 @@ def check_field_names(config_class: type[PretrainedConfig], settings: dict[str, 
 
 
 def notes(config_class: type[PretrainedConfig], names: Iterable[str]) -> set[str]:
-    """Return those names of a file that can only be another tool's."""
+    """Return the names in a file that belong to other tools."""
     fields = own_fields(config_class)
     return {
         name

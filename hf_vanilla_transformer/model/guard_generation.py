@@ -1,4 +1,4 @@
-"""What a folder may say about the search: one rule for each setting.
+"""Rules of the generation settings in a folder: one for each setting.
 
 The library checks few of them. The others would end in a traceback at loading or in the middle of
 a search, or in a search without end.

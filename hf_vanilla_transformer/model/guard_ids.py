@@ -1,4 +1,4 @@
-"""Refusals of ids that a vocabulary does not have, and of batches without a row."""
+"""Refuse ids outside the vocabulary, and batches without a row."""
 
 import torch
 from torch import Tensor
@@ -7,15 +7,15 @@ from .loss import IGNORED_LABEL
 
 
 def check_token_ids(ids: Tensor, vocab_size: int, *, name: str) -> None:
-    """Refuse ids [B, L] that a vocabulary does not have; a GPU would fail for good.
+    """Refuse ids [B, L] outside the vocabulary; on a GPU they would break the CUDA context.
 
     Args:
         ids: Token ids.
         vocab_size: Entries of the vocabulary.
-        name: What an error calls the ids.
+        name: Name of the ids in errors.
 
     Raises:
-        ValueError: Names the id and the size of the vocabulary, or the shape of an empty batch.
+        ValueError: An id is outside the vocabulary, or the batch is empty.
     """
     if not len(ids):
         raise ValueError(f"{name} has shape {tuple(ids.shape)}; give at least one row")
@@ -33,7 +33,7 @@ def check_token_ids(ids: Tensor, vocab_size: int, *, name: str) -> None:
 def check_labels(labels: Tensor, vocab_size: int) -> None:
     """Refuse labels [B, T] that are neither ids of the target's vocabulary nor -100.
 
-    Only on CPUs: elsewhere looking at values would stop the training step.
+    Only on CPUs: on a GPU the check would synchronise every training step.
 
     Raises:
         ValueError: As `check_token_ids`.

@@ -101,14 +101,14 @@ def check_rules(settings: dict[str, object], rules: dict[str, Rule]) -> None:
 
 @contextmanager
 def refusals(place: str) -> Iterator[None]:
-    """Turn whatever error a value causes within the library into a refusal.
+    """Turn errors of transformers on a value into a ValueError.
 
     Args:
-        place: What the settings are of.
+        place: File or call of the settings, for the message.
 
     Raises:
-        ValueError: Names the place and the error.
-        OSError, MemoryError, RuntimeError: As it was, if it is of a limit of the machine.
+        ValueError: transformers fails; the message has the place and the error.
+        OSError, MemoryError, RuntimeError: Unchanged, if a limit of the machine is the cause.
     """
     try:
         yield

@@ -22,11 +22,11 @@ class GnmtLengthPenalty(float):
 def given_ranking(
     settings: dict[str, object], neutral: float | None = NEUTRAL_LENGTH_PENALTY
 ) -> dict[str, float]:
-    """Return the one setting, `gnmt_alpha` or `length_penalty`, that ranks the hypotheses, if any.
+    """Return the length penalty, `gnmt_alpha` or `length_penalty`, as a dictionary; {} if unset.
 
     Args:
         settings: Arguments of a call, or the attributes of a generation config.
-        neutral: A `length_penalty` that counts as left out, as in a config it may be the default.
+        neutral: Value of `length_penalty` that counts as unset: the default of a config.
 
     Raises:
         ValueError: Both are set, or `gnmt_alpha` is out of its range.
@@ -46,13 +46,13 @@ def given_ranking(
 
 
 def length_penalty(generation_config: GenerationConfig) -> float:
-    """Return the exponent by which a prepared generation config ranks the hypotheses."""
+    """Return the length penalty of a prepared generation config, an exponent."""
     alpha = generation_config.gnmt_alpha
     return generation_config.length_penalty if alpha is None else GnmtLengthPenalty(alpha)
 
 
 class SourceLengthLimit(StoppingCriteria):
-    """Stop each sentence at a length of its own, so that batch-mates do not matter.
+    """Stop each sentence at its own length, independent of the other sentences of its batch.
 
     Args:
         limits: Longest decoder sequence of each sentence [B], prompt included.
@@ -62,7 +62,7 @@ class SourceLengthLimit(StoppingCriteria):
         self.limits = limits
 
     def __call__(self, input_ids: Tensor, scores: Tensor | None, **kwargs: object) -> Tensor:
-        """Tell for each row of [B*n, T] whether it has reached its limit."""
+        """Return for each row of [B*n, T] whether it has reached its limit."""
         beams = input_ids.shape[0] // self.limits.shape[0]
         return self.limits.repeat_interleave(beams).le(input_ids.shape[1])
 

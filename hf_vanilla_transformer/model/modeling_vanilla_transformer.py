@@ -189,10 +189,10 @@ class VanillaTransformerForConditionalGeneration(
     def save_pretrained(
         self, save_directory: str | PathLike[str], *args: object, **kwargs: object
     ) -> None:
-        """Save as the library does, unless the generation config contradicts itself.
+        """Save like transformers, after a check of the generation config.
 
         Raises:
-            ValueError: It sets two length penalties; nothing is written.
+            ValueError: The config sets two length penalties; nothing is written.
         """
         given_ranking(vars(self.generation_config))
         super().save_pretrained(save_directory, *args, **kwargs)

@@ -50,7 +50,7 @@ class TranslationPipeline(Pipeline):
     - clean_up_tokenization_spaces: whether spaces before punctuation are removed.
     - src_lang, tgt_lang: the languages, in the tokenizer's codes; multilingual models need them.
     - every generation argument of the model: `num_beams`, `max_new_tokens`, a whole
-      `generation_config`... What is left out is ruled by the model's own `generation_config`.
+      `generation_config`... Omitted ones have the values of the model's `generation_config`.
 
     Raises:
         TypeError: An argument is unknown, or an input is not text.
@@ -320,7 +320,7 @@ _CUT, _REFUSE = (True, "longest_first", "only_first"), (False, "do_not_truncate"
 
 
 class TextDataset(Dataset):
-    """A dataset whose items are checked to be text as they are read."""
+    """A dataset whose items are checked when read: each must be text."""
 
     def __init__(self, texts: Dataset) -> None:
         self.texts = texts
@@ -333,7 +333,7 @@ class TextDataset(Dataset):
 
 
 class TextStream(IterableDataset):
-    """Texts that are read and checked one by one; early transformers 5 would list a generator."""
+    """Texts, read and checked one by one; early transformers 5 would make a list of a generator."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = texts
@@ -354,24 +354,24 @@ def each_checked(texts: Iterable[str]) -> Iterator[str]:
 
 
 def checked(text: object, index: int) -> str:
-    """Return a text.
+    """Return a text, checked.
 
     Raises:
-        TypeError: It is not text; the message names its index.
-        ValueError: It cannot be encoded; the message names its index.
+        TypeError: The input is not text; the message names its index.
+        ValueError: The text cannot be encoded; the message names its index.
     """
     if not isinstance(text, str):
         raise TypeError(f"input {index} is {text!r} ({type(text).__name__}), not text")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"input {index} is {text!r}: half of a surrogate pair is no text")
+        raise ValueError(f"input {index} is {text!r}: half of a surrogate pair is not text")
     return text
 
 
 def cuts_long_text(truncation: bool | str) -> bool:
-    """Tell whether a text that is too long is cut; if not, it is refused.
+    """Return whether a text that is too long is cut; otherwise it is refused.
 
     Raises:
-        ValueError: The value says neither.
+        ValueError: The value is unknown.
     """
     if truncation not in _CUT + _REFUSE:
         raise ValueError(f"truncation={truncation!r} is not one of {_CUT + _REFUSE}")

@@ -1,7 +1,7 @@
-"""Where a token stands: the sinusoids of the paper, and learned positions.
+"""Position encodings: the sinusoids of the paper, and learned vectors.
 
 Each class of `POSITIONS` is built from `d_model` and `max_position_embeddings`, maps position ids
-[..., L] to vectors [..., L, D], and knows its longest sentence, its trained vectors and its table.
+[..., L] to vectors [..., L, D], and provides its longest sentence, trained vectors and table.
 """
 
 import math
@@ -31,10 +31,10 @@ def sinusoidal_encoding(position_ids: Tensor, d_model: int, *, dtype: torch.dtyp
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids computed when they are needed: no table to lose, no longest sentence.
+    """Sinusoids computed on demand: no table in the checkpoint, no longest sentence.
 
     Attributes:
-        longest: Tokens of the longest sentence, None for any.
+        longest: Tokens of the longest sentence, None without a limit.
     """
 
     longest: int | None = None
@@ -65,7 +65,7 @@ class LearnedPositions(nn.Embedding):
 
     @property
     def longest(self) -> int:
-        """Return the tokens of the longest sentence."""
+        """Return the number of tokens of the longest sentence."""
         return self.num_embeddings
 
     @staticmethod

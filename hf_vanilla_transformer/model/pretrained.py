@@ -96,7 +96,7 @@ class VanillaTransformerPreTrainedModel(PreTrainedModel):
 
     @property
     def fast(self) -> bool:
-        """Whether fast paths may stand in for their plain twins; False shows that both agree."""
+        """Whether fast versions may replace the reference; False computes the reference."""
         return self._fast
 
     @fast.setter
@@ -259,7 +259,7 @@ def tensor_shapes(file: str) -> dict[str, list[int]]:
 
 
 def embedding_ties(config: VanillaTransformerConfig) -> dict[str, str]:
-    """Name the embeddings of the base model that are another's, as {tied: source}."""
+    """Name the tied embeddings of the base model, as {tied: source}."""
     if not config.share_encoder_decoder_embeddings:
         return {}
     stacks = ("encoder", "decoder")
@@ -267,7 +267,7 @@ def embedding_ties(config: VanillaTransformerConfig) -> dict[str, str]:
 
 
 def output_ties(config: VanillaTransformerConfig) -> dict[str, str]:
-    """Name the tensors of the full model that are another's, as {tied: source}."""
+    """Name the tied tensors of the full model, as {tied: source}."""
     ties = {f"model.{tied}": f"model.{source}" for tied, source in embedding_ties(config).items()}
     if config.tie_word_embeddings:
         is_shared = config.share_encoder_decoder_embeddings

@@ -73,10 +73,10 @@ class Stack(nn.Module):
     def embeddings(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, name: str
     ) -> Tensor:
-        """Return the embeddings [B, L, D] that are given, or those of ids [B, L].
+        """Return the given embeddings [B, L, D], or the embeddings of ids [B, L].
 
         Raises:
-            ValueError: Both or neither of ids and embeddings are given, or there is no row.
+            ValueError: Both or neither of ids and embeddings are given, or the batch is empty.
         """
         if (input_ids is None) == (inputs_embeds is None):
             given = "neither" if input_ids is None else "both"
@@ -196,7 +196,7 @@ class Decoder(Stack):
         """
         x = self.embeddings(input_ids, inputs_embeds, "decoder_")
         if not x.shape[1]:
-            raise ValueError("decoder_input_ids or labels hold no token; give at least one a row")
+            raise ValueError("decoder_input_ids or labels have no token; give at least one a row")
         check_rows(x.shape[0], memory.shape[0])
         held = as_decoder_cache(cache)
         past, length = 0 if held is None else held.past_length(), x.shape[1]

@@ -21,20 +21,20 @@ Text = str | list[str] | list[list[str]]
 
 
 class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
-    """A fast tokenizer in which nothing that a user types is padding, a start or an end.
+    """A fast tokenizer that never reads typed text as padding, a start or an end.
 
-    All of the segmentation is in `tokenizer.json`; this class adds what that file cannot say:
-    the strings of its own special tokens ("</s>", "<pad>") are ordinary text, tokens that are
-    added as special ones (language tags) are found in text all the same, no token types are
+    The segmentation is in `tokenizer.json`; this class adds features that the file cannot express:
+    the strings of its own special tokens ("</s>", "<pad>") are ordinary text, added special
+    tokens (language tags) are recognised in text, no token types are
     returned, and a saved folder carries this file, so that every supported version of
     transformers can load it, with `hf_vanilla_transformer` installed or with
     `trust_remote_code=True`.
 
     The target may have a vocabulary of its own, saved as `target_tokenizer.json`. Then
     `text_target=` is encoded with it, `decode` and `batch_decode` read ids of the target, unless
-    `use_source_tokenizer=True`, and all else (`len`, `encode`, `tokenize`, `get_vocab`,
-    `convert_ids_to_tokens`...) is the source's; `target` has the same for the target. There is no
-    mode: which side is meant is said in the call.
+    `use_source_tokenizer=True`, and all other methods (`len`, `encode`, `tokenize`, `get_vocab`,
+    `convert_ids_to_tokens`...) belong to the source; `target` is the tokenizer of the target. There
+    is no mode: every call names its side.
 
     The class must not define `__init__`: transformers 5 would then rebuild the tokenizer from
     vocabulary and merges, without its normalizer and decoder, instead of reading the file.
@@ -123,9 +123,9 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         return super()._decode(ids, skip_special_tokens, *args, **kwargs)
 
     def _with_whole_characters(self, ids: list[int]) -> list[int]:
-        """Return ids whose bytes spell characters, U+FFFD in place of a part of one.
+        """Return ids whose bytes are valid UTF-8, with U+FFFD for incomplete characters.
 
-        The backend makes U+FFFD of every byte of a run in which one byte is wrong: text that ends
+        The backend replaces every byte of a run by U+FFFD if one byte is wrong: text that ends
         within a character would lose the characters before it.
         """
         first, last = map(self._tokenizer.token_to_id, ("<0x00>", "<0xFF>"))
@@ -141,7 +141,7 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         return whole
 
     def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
-        """Add tokens, such that those of no role are found in text, special or not."""
+        """Add tokens; those without a role are recognised in text, special or not."""
         roles = {getattr(self, role) for role in ROLES}
         known = {token.content for token in self.added_tokens_decoder.values() if token.special}
         new_tokens = [token for token in new_tokens if str(token) not in known]
@@ -156,10 +156,10 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
         return len(self) - size
 
     def _found_in_text(self, token: str | AddedToken) -> AddedToken:
-        """Return a token that the backend, which splits what it calls special, looks for.
+        """Return a token that the backend recognises in text; it ignores special ones.
 
-        It is looked for in normalised text if it stands there as it is: where text is cut before
-        it is normalised, what follows the token would be taken for the start of a text.
+        The token is matched in normalised text if normalisation does not change it: if text is
+        split before it is normalised, the text after the token counts as the start of a line.
         """
         normalizer, content = self.backend_tokenizer.normalizer, str(token)
         normalized = normalizer is not None and normalizer.normalize_str(content) == content
@@ -171,7 +171,7 @@ class VanillaTransformerTokenizer(PreTrainedTokenizerFast):
     def _set_model_specific_special_tokens(
         self, special_tokens: dict[str, str | AddedToken] | list[str | AddedToken]
     ) -> None:
-        """Take the list that transformers 5 writes in place of version 4's dictionary, too."""
+        """Accept the list of transformers 5 as well as the dictionary of version 4."""
         if isinstance(special_tokens, dict):
             super()._set_model_specific_special_tokens(special_tokens)
             return

@@ -6,10 +6,10 @@ from transformers.generation import SuppressTokensLogitsProcessor
 
 
 class RemovedTokens(SuppressTokensLogitsProcessor):
-    """Take ids out of a beam search as if the vocabulary did not have them.
+    """Remove ids from the vocabulary of a beam search.
 
-    The library's loop masks after the log-softmax, so that what is masked keeps its share of the
-    probability: every token would cost a hypothesis what the masked ids have.
+    The loop of transformers masks after the log-softmax, so masked ids keep their share of the
+    probability, which would lower the log_prob of a hypothesis at every token.
     """
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -18,10 +18,10 @@ class RemovedTokens(SuppressTokensLogitsProcessor):
 
 
 def suppress_rows_without_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Never generate ids past the target's tokenizer; called where a model meets its tokenizer.
+    """Suppress ids beyond the target's tokenizer; called where model and tokenizer are combined.
 
     Args:
-        model: One of ours: its `generation_config.suppress_tokens` grows. Others are left alone.
+        model: Its `generation_config.suppress_tokens` is extended; other models are unchanged.
         tokenizer: Its tokenizer.
     """
     if model.config.model_type == "vanilla_transformer":
@@ -30,33 +30,33 @@ def suppress_rows_without_token(model: PreTrainedModel, tokenizer: PreTrainedTok
 
 
 def ids_past_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> range:
-    """Return the rows of a model's output matrix behind the last token of the target."""
+    """Return the rows of a model's output matrix after the last token of the target."""
     vocabulary = getattr(tokenizer, "target", tokenizer).get_vocab()
     return range(max(vocabulary.values(), default=-1) + 1, target_rows(model))
 
 
 def change_rows(settings: GenerationConfig, old_rows: int, *, tokens: int, rows: int) -> None:
-    """Never generate ids of rows that only pad a resized output matrix.
+    """Suppress ids of rows that only pad a resized output matrix.
 
     Args:
-        settings: Its `suppress_tokens` is changed; what pads `old_rows` leaves it.
+        settings: Its `suppress_tokens` is changed; the padding of `old_rows` is removed from it.
         old_rows: Rows before the resize.
-        tokens: Rows that stand for tokens.
-        rows: All rows.
+        tokens: Number of rows with a token.
+        rows: Number of all rows.
     """
     suppressed = set(settings.suppress_tokens or ()) - set(rows_without_token(settings, old_rows))
     settings.suppress_tokens = sorted(suppressed | set(range(tokens, rows))) or None
 
 
 def removed_ids(model: PreTrainedModel) -> list[int]:
-    """Return the ids that count as if a model's target vocabulary did not have them."""
+    """Return the ids that are removed from a model's target vocabulary in generation."""
     removed = rows_without_token(model.generation_config, target_rows(model))
     pad, eos = model.config.pad_token_id, model.config.eos_token_id
     return removed if pad is None or pad == eos else [*removed, pad]
 
 
 def rows_without_token(settings: GenerationConfig, rows: int) -> list[int]:
-    """Return those last ids of a matrix that a model's own settings suppress."""
+    """Return the suppressed ids at the end of an output matrix."""
     suppressed, first = set(settings.suppress_tokens or ()), rows
     while first - 1 in suppressed:
         first -= 1

@@ -87,7 +87,7 @@ def write_card(
 
 
 def _directions() -> dict[str, str]:
-    """Return the names of metrics by what is better."""
+    """Return the metrics where more is better, and those where less is better."""
     return {
         "more_is_better": names_in_words(one for one in METRICS.values() if one.more_is_better),
         "less_is_better": names_in_words(one for one in METRICS.values() if not one.more_is_better),
@@ -95,7 +95,7 @@ def _directions() -> dict[str, str]:
 
 
 def is_librarys_template(card: ModelCard) -> bool:
-    """Tell whether a card is the library's template, in which nobody has written."""
+    """Return whether a card is the unedited template of the library."""
     template = ModelCard.from_template(ModelCardData(), model_description=LIBRARY_DESCRIPTION)
     return card.text.strip() == template.text.strip()
 

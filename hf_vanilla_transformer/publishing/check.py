@@ -47,7 +47,7 @@ assert isinstance(translator("1 2 3", max_new_tokens=8)[0]["translation_text"], 
 
 
 def check_folder(folder: str | Path) -> list[str]:
-    """Return what stands against sharing a model folder, one line each.
+    """Return the faults that forbid sharing a model folder, one line each.
 
     Code of the folder runs, in a process of its own, only where it is the package's, byte for byte.
 
@@ -154,7 +154,7 @@ def _unknown_ids(generation: GenerationConfig, size: int) -> Iterator[str]:
 
 
 def _failure_without_package(folder: Path) -> Iterator[str]:
-    """Say why a new process without the package cannot translate with the folder, if it cannot."""
+    """Return the fault if a new process without the package cannot translate with the folder."""
     with tempfile.TemporaryDirectory() as empty:
         offline = {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": empty}
         try:

@@ -62,7 +62,7 @@ def _check_kind(folder: Path) -> None:
 
 
 def _fault_of_name(path: Path) -> str | None:
-    """Say what is wrong with a file of this name and size, if anything is."""
+    """Return the fault in a file of this name and size, if any."""
     if path.is_symlink():
         return f"{path.name} is a link, whose target would be sent; put the file in its place"
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Text of reports and folders on a card: it is shown as it is, and is never markup."""
+"""Text of reports and folders on a card: shown literally, never as markup."""
 
 import html
 import re
@@ -12,7 +12,7 @@ MARKUP = re.compile(r"([\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 
 
 def without_controls(value: object) -> object:
-    """Return a value of JSON with the control characters in all of its texts spelt out."""
+    """Return a JSON value with the control characters of its strings escaped."""
     if isinstance(value, str):
         return printable(value).replace("\n", "\\n")
     if isinstance(value, list):
@@ -23,18 +23,18 @@ def without_controls(value: object) -> object:
 
 
 def plain(text: object) -> str:
-    """Return one line of Markdown, also within a table, that shows a text as it is."""
+    """Return one line of Markdown, also for tables, that shows a text literally."""
     line = html.escape(" ".join(printable(str(text)).split()), quote=False)
     return MARKUP.sub(r"\\\1", line)
 
 
 def code(text: str) -> str:
-    """Return a text as a span of code, not for tables; as plain text where it could not be one."""
+    """Return a text as a code span, not for tables; as plain text if no code span is possible."""
     return plain(text) if ODD.search(text) else f"`{text}`"
 
 
 def shell_words(words: list[str]) -> str:
-    """Return words on one line for a shell to read; odd characters as Bash writes them."""
+    """Return words as one line of shell; control characters in Bash's notation."""
     return " ".join(map(_shell_word, words))
 
 

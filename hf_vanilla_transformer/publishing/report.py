@@ -1,4 +1,4 @@
-"""What the reports of training and of evaluation say that belongs on a card."""
+"""Content of a card from reports of training and of evaluation."""
 
 import shlex
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def refuse_other_weights(path: Path, report: dict[str, object], *, folder: Path)
 
 
 def training_figures(report: dict[str, object]) -> list[tuple[str, object]]:
-    """Return what a card tells of a training, labels and figures as a reader wants them."""
+    """Return the labels and formatted figures of a training for a card."""
     training, environment = report.get("training", {}), report.get("environment", {})
     told = [
         (figure.metadata["label"], figure.metadata["shown"](training[figure.name]))

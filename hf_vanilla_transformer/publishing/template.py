@@ -43,9 +43,9 @@ inputs = tokenizer([{{ example }}], return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-The repository says how it decodes (`generation_config.json`): {{ decoding }}.
+Generation settings (`generation_config.json`): {{ decoding }}.
 {% if examples %}
-It was shown these sentences after training, and wrote:
+Translations of sentences after training:
 
 {% for one in examples %}- {{ plain(one.source) }} → {{ plain(one.translation) }}
 {% endfor %}{% endif %}{% if corpora or data %}
@@ -66,7 +66,7 @@ It was shown these sentences after training, and wrote:
 |---|---|
 {% for label, figure in training %}| {{ label }} | {{ plain(figure) }} |
 {% endfor %}{% if curve %}
-![Validation scores over the updates]({{ curve }})
+![Validation scores by step]({{ curve }})
 {% endif %}{% endif %}{% if results %}
 ## Evaluation
 
@@ -83,7 +83,7 @@ More is better for {{ more_is_better }}, less for {{ less_is_better }}.
 {% endfor %}{% endif %}{% if tested %}
 ## Examples
 
-{{ tested | length }} sentences of test sets, drawn at random, whatever became of them:
+{{ tested | length }} sentences of test sets, chosen at random, not cherry-picked:
 
 | source | translation | reference |
 |---|---|---|
@@ -99,7 +99,7 @@ More is better for {{ more_is_better }}, less for {{ less_is_better }}.
 - It was trained on the data named here and on no other: text of another domain, style or language
   comes out badly or invented, and fluently so.
 - Numbers, names and negations may come out wrong. Have a person check what matters.
-- What its training data holds of errors and prejudice, it has learned.
+- It has learned the errors and prejudices in its training data.
 
 ## Licence
 

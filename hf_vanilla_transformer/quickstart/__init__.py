@@ -1,1 +1,1 @@
-"""A first run on the Chinese-English corpus that the package carries."""
+"""A first run on the Chinese-English corpus of the package."""

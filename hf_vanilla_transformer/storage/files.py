@@ -42,19 +42,19 @@ def locked(path: str | Path, message: str) -> Iterator[None]:
 
 @contextmanager
 def waiting_for(path: str | Path) -> Iterator[None]:
-    """Hold a lock file, after other processes have set it free; it stays for them to wait at."""
+    """Wait for a lock file, and lock it for the block; the file is not deleted."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
 
 
 def only_run_in(folder: str | Path) -> AbstractContextManager[None]:
-    """Keep other runs from writing to a folder, which is made if it is missing.
+    """Lock a folder against other runs; create it if it is missing.
 
     Raises:
-        ValueError: Another run writes to it.
+        ValueError: Another run has locked it.
     """
-    busy = f"another run is at work in {folder}; wait for its end, or name another --output"
+    busy = f"another run is writing to {folder}; wait for its end, or name another --output"
     return locked(Path(folder) / LOCK, busy)
 
 
@@ -116,7 +116,7 @@ def write_json(path: str | Path, content: object) -> None:
     """Write indented JSON that keeps every character readable.
 
     Raises:
-        ValueError: It holds NaN or infinity, which JSON has no word for.
+        ValueError: The value contains NaN or infinity, which JSON cannot represent.
     """
     try:
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)

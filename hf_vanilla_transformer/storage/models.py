@@ -1,7 +1,7 @@
-"""Find a model by its name, and load it whole, with its tokenizer.
+"""Find a model by its name, and load it with its tokenizer.
 
-Every command reads models with `load_model`, `load_tokenizer_of` and `load_config`: whatever is
-wrong with a folder becomes a `ValueError` here.
+Every command reads models with `load_model`, `load_tokenizer_of` and `load_config`, which turn
+every fault in a folder into a `ValueError`.
 """
 
 from collections.abc import Iterator
@@ -45,14 +45,14 @@ def load_for_translation(
 
     Args:
         name: A folder, or the name of a repository on the Hub.
-        dtype: Type of the weights. With another than "fp32" a translation may depend on its
-            batch-mates.
-        device: As `torch.device` takes it; None is the accelerator if the machine has one.
+        dtype: Type of the weights. Other types than "fp32" may make a translation depend on the
+            other sentences of its batch.
+        device: Name of a torch device; None means the accelerator, else the CPU.
 
     Raises:
-        ValueError: There is no such folder, and no such repository within reach; or no such device;
-            or the model has no such type, or is damaged.
-        OSError: It holds no model.
+        ValueError: The folder or repository is not found, the device does not exist, the model does
+            not support the type, or it is damaged.
+        OSError: The folder contains no model.
     """
     place = find_device(device)
     found = find_model(name)
@@ -70,14 +70,15 @@ def load_for_translation(
 
 
 def load_model(name: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """Load a model, and refuse one that is not whole: random weights would take part in it.
+    """Load a model; refuse one with missing weights, which would be initialised at random.
 
     Args:
         name: What `find_model` returned.
         dtype: Type of the weights.
 
     Raises:
-        ValueError: A file is damaged, or a tensor is missing, unknown or not finite; names it.
+        ValueError: A file is damaged, or a tensor is missing, unknown or not finite; the message
+            names it.
         OSError: There is no such model.
     """
     with refusals(str(name)):
@@ -108,11 +109,11 @@ def load_config(name: str | Path) -> PretrainedConfig:
 
 
 def faults_of_model(model: PreTrainedModel, found: dict[str, object]) -> Iterator[str]:
-    """Name tensors that are missing, unknown or not finite.
+    """Return messages on tensors that are missing, unknown or not finite.
 
     Args:
         model: As loaded.
-        found: What `from_pretrained` returns by `output_loading_info=True`.
+        found: The loading info of `from_pretrained`.
     """
     for kind, names in (
         ("missing from", found["missing_keys"]),
@@ -128,7 +129,7 @@ def faults_of_model(model: PreTrainedModel, found: dict[str, object]) -> Iterato
 
 @contextmanager
 def naming_damage(place: str | Path) -> Iterator[None]:
-    """Turn what safetensors says of damaged weights into a ValueError that names their place."""
+    """Turn errors of safetensors on damaged weights into a ValueError with their place."""
     try:
         yield
     except SafetensorError as error:

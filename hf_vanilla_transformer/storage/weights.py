@@ -1,4 +1,4 @@
-"""The weights of a model folder: their files, digests and faults, and averages of several."""
+"""Files of weights in a model folder: list, hash, check and average them."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ NOT_AVERAGED = ("*.safetensors", "*.safetensors.index.json", "training_state")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files that the library reads weights from; the one file goes before an index.
+    """Return the weight files that transformers reads; a single file precedes an index.
 
     Raises:
         ValueError: The index names no files of the folder.
@@ -32,12 +32,12 @@ def weight_files(folder: Path) -> list[Path]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         is_of_folder = False
     if not is_of_folder:
-        raise ValueError(f"{index.name} does not name files of this folder; save the model again")
+        raise ValueError(f"{index.name} does not list files of this folder; save the model again")
     return [folder / name for name in sorted(names)]
 
 
 def weight_digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of weights by its name; none where there is no such file.
+    """Return the SHA-256 of each file of weights by its name; empty without such files.
 
     Raises:
         ValueError: The index names no files of the folder.
@@ -46,7 +46,7 @@ def weight_digests(folder: Path) -> dict[str, str]:
 
 
 def faults_of_weights(folder: Path) -> Iterator[str]:
-    """Name files of weights that are missing, and those that nobody reads."""
+    """Return messages on missing and unused files of weights."""
     try:
         read = set(weight_files(folder))
     except ValueError as error:
@@ -57,7 +57,7 @@ def faults_of_weights(folder: Path) -> Iterator[str]:
     if index.is_file() and folder / SAFE_WEIGHTS_NAME in read:
         found.add(index)
     for path in sorted(read - found):
-        yield f"{path.name} is missing, though {index.name} names it; save the model again"
+        yield f"{path.name} is missing, though {index.name} lists it; save the model again"
     for path in sorted(found - read):
         yield f"{path.name} is no part of this model's weights; delete it"
 
@@ -69,8 +69,8 @@ def average_weights(checkpoints: Sequence[str | Path]) -> dict[str, Tensor]:
     §6.1). Sums are kept in float64.
 
     Raises:
-        ValueError: No checkpoint is given, one holds no safetensors file, a damaged one or numbers
-            that are not finite, or their tensors differ in name or shape.
+        ValueError: No checkpoint is given; one has no or a damaged safetensors file or numbers that
+            are not finite; or their tensors differ in name or shape.
     """
     if not checkpoints:
         raise ValueError("no checkpoint to average")
@@ -102,14 +102,14 @@ def average_checkpoints(checkpoints: Sequence[str | Path], output: str | Path) -
         try:
             save_file(weights, unfinished / "model.safetensors", metadata={"format": "pt"})
         except SafetensorError as error:
-            raise OSError(f"{output} could not be written ({error}); see to the disk") from error
+            raise OSError(f"{output} could not be written ({error}); check the disk") from error
 
 
 def check_weights(checkpoint: str | Path) -> None:
-    """Refuse a model folder whose weights are missing or not as long as they should be.
+    """Refuse a model folder whose weights are missing or truncated.
 
     Raises:
-        ValueError: They are.
+        ValueError: A file of weights is missing or truncated.
     """
     for file in _weight_files(checkpoint):
         with naming_damage(file), safe_open(file, framework="pt"):
@@ -123,7 +123,9 @@ def _load_weights(checkpoint: str | Path) -> dict[str, Tensor]:
         with naming_damage(file):
             weights |= load_file(file)
     for name in (name for name, tensor in weights.items() if not is_finite(tensor)):
-        raise ValueError(f"{checkpoint}: {name} has numbers that are not finite; leave it out")
+        raise ValueError(
+            f"{checkpoint}: {name} has numbers that are not finite; omit this checkpoint"
+        )
     return weights
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers: trained on parallel text, joined, or brought along."""
+"""Tokenizers: train them on parallel text, join two, or load an existing one."""
 
 from hf_vanilla_transformer.tokenization.bpe import (
     join_tokenizers,

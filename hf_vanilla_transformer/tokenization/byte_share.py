@@ -1,4 +1,4 @@
-"""Say so where a vocabulary lacks the script of a text, and spells it in bytes."""
+"""Warn if a vocabulary lacks the script of a text, and encodes it as bytes."""
 
 import logging
 import re
@@ -16,22 +16,22 @@ from hf_vanilla_transformer.data.token_cache import backends
 logger = logging.getLogger(__name__)
 
 SAMPLE = 1000
-"""Lines of a text, or pairs of a corpus, that are looked at."""
+"""Number of lines of a text, or pairs of a corpus, that are checked."""
 TOLD_FROM = 0.25
-"""Share of tokens. A foreign accent or a rare character in each sentence stays below it."""
+"""Share of byte tokens that causes a warning; a rare character in each sentence is below it."""
 FEWEST = 12
-"""Tokens below which nothing is told: a few rare characters."""
+"""Fewest byte tokens for a warning: fewer are a few rare characters."""
 # Emoji and signs are spelt in bytes in every language.
 NO_WORDS = re.compile(r"[^\w\s]+")
 HALF_CHARACTER = "\ufffd"
 
 
 def warn_of_bytes_in_pairs(tokenizer: PreTrainedTokenizerBase, corpora: Sequence[Corpus]) -> None:
-    """Say so before training where a script of either side is spelt in bytes.
+    """Warn before training if a script of either side is encoded as bytes.
 
     Args:
         tokenizer: The tokenizer of the model.
-        corpora: What to train on; the first pairs of each are read.
+        corpora: Training corpora; the first pairs of each are checked.
     """
     pairs = [texts for corpus in corpora for _, *texts in islice(corpus.rows(ignore), SAMPLE)]
     sides = backends(tokenizer)
@@ -43,20 +43,20 @@ def warn_of_bytes_in_pairs(tokenizer: PreTrainedTokenizerBase, corpora: Sequence
 
 
 def warn_of_bytes(tokenizer: PreTrainedTokenizerBase, sources: Sequence[str]) -> None:
-    """Say so before translating where the script of the sources is spelt in bytes.
+    """Warn before translating if the script of the sources is encoded as bytes.
 
     Args:
         tokenizer: The tokenizer of the model.
-        sources: Text to translate; its first lines are looked at.
+        sources: Text to translate; its first lines are checked.
     """
-    remedy = "the model was hardly trained on this script; take one that was"
+    remedy = "the model was hardly trained on this script; use a model that was"
     _warn("text to translate", backends(tokenizer)[:1], texts=sources[:SAMPLE], remedy=remedy)
 
 
 def byte_counts(backend: Tokenizer, texts: Iterable[str]) -> tuple[int, int]:
-    """Return how many tokens of the words of texts are parts of a character, and how many all are.
+    """Return the numbers of byte tokens and of all tokens in the words of texts.
 
-    A token for what the vocabulary does not know counts as a part.
+    Unknown tokens count as byte tokens.
     """
     counts: Counter[int] = Counter()
     for text in texts:
@@ -72,7 +72,7 @@ def byte_counts(backend: Tokenizer, texts: Iterable[str]) -> tuple[int, int]:
 
 
 def _warn(what: str, backend: list[Tokenizer], *, texts: Sequence[str], remedy: str) -> None:
-    """Warn of one text; a tokenizer that is written in Python has no backend, and no warning."""
+    """Warn of one text; tokenizers written in Python have no backend, and cause no warning."""
     parts, tokens = byte_counts(backend[0], texts) if backend else (0, 0)
     if parts >= FEWEST and parts > TOLD_FROM * tokens:
         logger.warning(

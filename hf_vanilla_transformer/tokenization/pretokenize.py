@@ -25,7 +25,7 @@ def build_normalizer() -> normalizers.Normalizer:
     """Write spaces as visible marks, and one more where a line begins with a word or a space.
 
     A word is then the same token at the start of a line and within it. A first mark is always the
-    added one, so that `build_decoder` can take it away before it has seen what follows.
+    added one, so that `build_decoder` can remove it without the following tokens.
     """
     escapes = [normalizers.Replace(literal, pair) for literal, pair in ESCAPED.items()]
     first = Regex(rf"{LINE_START}(?={SPACE}|{LETTER_OR_DIGIT})")
@@ -37,8 +37,8 @@ def build_normalizer() -> normalizers.Normalizer:
 def build_decoder() -> decoders.Decoder:
     """Undo `build_normalizer`, after bytes have become characters.
 
-    More tokens only add text to what the first ones decode to, so that text can be shown while it
-    is generated. Half a pair is shown as half a character is.
+    Further tokens only append text, so that text can be shown while it is generated. Half a pair
+    is shown like half a character.
     """
     literals = [decoders.Replace(pair, literal) for literal, pair in reversed(ESCAPED.items())]
     return decoders.Sequence(

@@ -13,7 +13,7 @@ from hf_vanilla_transformer.presets import FINE_TUNING, PRESETS
 from hf_vanilla_transformer.training.options import option, required, spelt
 
 MOST_ENTRIES = 10_000_000
-"""What a warm-up that nobody asked for may take of a run."""
+"""Upper limit of `--vocab-size`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class RunArguments:
         aliases=("--from",),
     )
     tokenizer: str | None = option(
-        None, "Use this tokenizer.json, or the one in this folder, and train none.", metavar="PATH"
+        None, "Use this tokenizer.json, or the one in this folder; train none.", metavar="PATH"
     )
     vocab_size: int | None = option(
         None,
@@ -152,8 +152,8 @@ class DataArguments:
     drop_duplicates: bool = option(False, "Leave out training pairs that were met before.")
     weights: list[float] | None = option(
         None,
-        "How often each training corpus comes in an epoch: 3 is each pair three times, 0.5 a "
-        "random half, another one each epoch. Left out: 1 for each.",
+        "Weight of each training corpus in an epoch: 3 repeats each pair three times, 0.5 takes "
+        "a random half, drawn anew each epoch. Left out: 1 for each.",
         metavar="N",
     )
     bpe_dropout: float = option(
@@ -167,7 +167,7 @@ class DataArguments:
             raise ValueError("max_ratio=inf must be finite; 0 switches the rule off")
 
     def cleaning(self) -> Cleaning:
-        """Return the rules, apart from what a model takes."""
+        """Return the cleaning rules, without the length limit of the model."""
         return Cleaning(
             max_length=self.max_length,
             max_ratio=self.max_ratio,
@@ -176,7 +176,7 @@ class DataArguments:
         )
 
     def passes(self, seed: int) -> PassOptions:
-        """Return how the epochs of a run with some seed are put together."""
+        """Return how epochs are composed, for a seed."""
         return PassOptions(seed=seed, weights=self.weights, bpe_dropout=self.bpe_dropout)
 
 
@@ -199,14 +199,14 @@ _TRUTH = {"true": True, "false": False}
 
 
 def read_architecture(words: Sequence[str]) -> dict[str, object]:
-    """Return fields of the configuration; whether a value is in range, the configuration tells.
+    """Return fields of the configuration; the configuration itself checks their range.
 
     Args:
         words: `NAME=VALUE` each.
 
     Raises:
-        ValueError: A word is of another form, its name is none of `FIELDS` or comes twice, or its
-            value is of another type than the field's.
+        ValueError: A word is not `NAME=VALUE`, its name is not in `FIELDS` or is repeated, or its
+            value has the wrong type.
     """
     fields: dict[str, object] = {}
     for word in words:

@@ -34,7 +34,7 @@ def save_checkpoint(
     Args:
         save: Writes model and tokenizer into the folder that it is given.
         root: Folder of the checkpoints.
-        step: Number of the step after which the weights were taken.
+        step: Step at which the weights are saved.
         keep: How many checkpoints remain, this one included.
         best: Step of the best checkpoint, which remains and which `root/best` points at.
 
@@ -96,16 +96,16 @@ def list_checkpoints(root: str | Path) -> list[Path]:
 
 
 def _point_at(link: Path, name: str) -> None:
-    """Let a symbolic link point at a sibling, also where a copy has made a folder of the link.
+    """Make a symbolic link to a sibling, also where a copy has replaced the link by a folder.
 
-    Some network drives have no links; a line says so.
+    Logs one warning on drives without symbolic links.
     """
     unfinished, replaced = (link.with_name(f".{link.name}.{end}") for end in ("new", "old"))
     _remove(unfinished)
     try:
         unfinished.symlink_to(name)
     except OSError as error:
-        logger.warning("%s: the drive has no links (%s); the best is %s", link, error, name)
+        logger.warning("%s: the drive has no links (%s); best checkpoint: %s", link, error, name)
         return
     if link.is_dir() and not link.is_symlink():
         _remove(replaced)
@@ -130,12 +130,12 @@ def _flush(path: Path) -> None:
 
 @dataclass(frozen=True)
 class SavedState:
-    """A checkpoint to go on from.
+    """A checkpoint to resume from.
 
     Attributes:
         folder: The checkpoint.
         state: How far the run had come.
-        facts: Options of the run and what it ran on: `options`, `corpus`, `threads`.
+        facts: Options, corpus and threads of the run: `options`, `corpus`, `threads`.
     """
 
     folder: Path
@@ -153,20 +153,20 @@ class SavedState:
             content = torch.load(file, map_location="cpu", weights_only=True, mmap=is_mapped)
         except pickle.UnpicklingError as error:
             raise ValueError(
-                f"{file} is not read: it holds more than tensors and plain values, and unpickling "
-                "that could run code"
+                f"{file} is not read: it contains more than tensors and plain values, and "
+                "unpickling it could run code"
             ) from error
         except (OSError, RuntimeError, EOFError) as error:
             raise ValueError(f"{file} cannot be read ({error})") from error
         if not isinstance(content, dict) or "optimizer" not in content:
-            raise ValueError(f"{file} holds no optimiser")
+            raise ValueError(f"{file} contains no optimiser state")
         return content
 
 
 def write_saved_state(
     folder: Path, *, optimizer: dict[str, object], state: RunState, facts: dict[str, object]
 ) -> None:
-    """Complete the folder of a checkpoint whose model is written."""
+    """Write the run state into the folder of a checkpoint that already contains the model."""
     inside = folder / STATE_FOLDER
     inside.mkdir()
     torch.save(optimizer, inside / OPTIMIZER)
@@ -175,19 +175,19 @@ def write_saved_state(
 
 
 def newest_good_checkpoint(root: Path) -> SavedState | None:
-    """Return the last checkpoint that is whole; one warning for each that is damaged."""
+    """Return the last undamaged checkpoint; log a warning for each damaged one."""
     for folder in reversed(list_checkpoints(root)):
         if not (folder / STATE_FOLDER).is_dir():
             continue
         try:
             return _read_saved_state(folder)
         except ValueError as error:
-            logger.warning("%s is damaged (%s); it is not resumed from", folder, error)
+            logger.warning("%s is damaged (%s); resume skips it", folder, error)
     return None
 
 
 def _read_saved_state(folder: Path) -> SavedState:
-    """Return what a checkpoint holds to go on from.
+    """Return the run state of a checkpoint.
 
     Raises:
         ValueError: It is damaged.
@@ -204,7 +204,7 @@ def _read_saved_state(folder: Path) -> SavedState:
 
 
 def find_damage(folder: Path) -> str | None:
-    """Return what is wrong with the files of a checkpoint, None if all are as they were written."""
+    """Return the first fault in the files of a checkpoint, None if all are unchanged."""
     try:
         expected = json.loads((folder / STATE_FOLDER / FILES).read_text("utf-8"))
         sizes = {name: int(fingerprint["bytes"]) for name, fingerprint in expected.items()}
@@ -224,13 +224,13 @@ def find_damage(folder: Path) -> str | None:
 
 
 def drop_old_states(root: Path, *, keep: int = 2) -> None:
-    """Delete the optimisers of all checkpoints but the last ones, which are the larger part."""
+    """Delete the optimiser states, which are large, of all but the last checkpoints."""
     for folder in list_checkpoints(root)[:-keep]:
         shutil.rmtree(folder / STATE_FOLDER, ignore_errors=True)
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield the files of a folder and of those in it, by their path."""
+    """Yield the paths of all files in a folder and its subfolders."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(folder).as_posix()

@@ -37,10 +37,10 @@ def open_training_corpora(plan: CorpusPlan) -> tuple[list[Corpus], list[Corpus]]
 
 
 def training_texts(corpora: Sequence[Corpus], *, names: Sequence[str]) -> list[str]:
-    """Return texts to train a tokenizer on, by turns of the source and the target.
+    """Return texts to train a tokenizer on, source and target in turn.
 
     Raises:
-        ValueError: There are none in the corpora of these names.
+        ValueError: The corpora contain no pairs.
     """
     texts = sample_texts(corpora)
     if not texts:
@@ -56,14 +56,15 @@ def prepare_training(
     output: Path,
     limit: int,
 ) -> tuple[TrainingData, EncodedPairs]:
-    """Clean and tokenise, or take from the cache: training pairs by epoch, and validation pairs.
+    """Clean and tokenise training and validation pairs, or read them from the cache.
 
     Args:
-        plan: Rules for training pairs; validation pairs only lose what the model cannot take.
+        plan: Cleaning rules for training pairs; of validation pairs only those too long for
+            the model are left out.
         corpora: What `open_training_corpora` returned.
         tokenizer: The tokenizer of the model.
         output: Folder of the run.
-        limit: Longest side in tokens that the model takes.
+        limit: Longest side in tokens that the model supports.
     """
     warn_of_bytes_in_pairs(tokenizer, corpora[0])
     cleaning = _within(plan.cleaning, limit)
@@ -78,7 +79,7 @@ def prepare_training(
 
 
 def _within(cleaning: Cleaning, limit: int) -> Cleaning:
-    """Return the rules for a model that takes at most `limit` tokens a side."""
+    """Return the rules for a model with at most `limit` tokens a side."""
     return replace(cleaning, max_length=min(cleaning.max_length, limit))
 
 

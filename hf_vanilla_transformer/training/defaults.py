@@ -57,10 +57,10 @@ class Amount(NamedTuple):
 def choose_by_amount(
     run: RunArguments, data: DataArguments, *, loop: dict[str, object]
 ) -> tuple[RunArguments, dict[str, object]]:
-    """Fill in preset, size of the vocabulary and epochs where they are left out, and say why.
+    """Set preset, vocabulary size and epochs where they are left out, and log the reason.
 
-    Few pairs teach a small model with a small vocabulary more than a large one: it has less to
-    learn by heart, and every entry of the vocabulary is met more often (Sennrich and Zhang 2019;
+    With few pairs a small model with a small vocabulary scores better than a large one: it
+    overfits less, and every entry of the vocabulary is more frequent (Sennrich and Zhang 2019;
     Araabi and Monz 2020; docs/experiments.md).
 
     Args:
@@ -169,7 +169,7 @@ def vocabulary_for(amount: Amount) -> int:
 
 
 def epochs_for(amount: Amount, usual: int) -> int:
-    """Return the number of epochs: more than usual if pairs are very few."""
+    """Return the number of epochs, larger for very few pairs."""
     enough = math.ceil(PAIRS_SEEN / max(amount.pairs, 1))
     return max(usual, min(enough, MOST_EPOCHS))
 

@@ -34,7 +34,7 @@ CHECKPOINTS, MODEL_FOLDER = "checkpoints", "model"
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What is trained on what, and where its files go.
+    """Model, data and output folder of a training.
 
     Attributes:
         model: The model, which training changes in place.
@@ -46,8 +46,8 @@ class Training:
         loop: Numbers of the training loop.
         accelerator: Where it is trained.
         discard_before: Called with the first epoch still needed; earlier data can be deleted.
-        facts: Saved beside every checkpoint, to compare a resumed run with.
-        saved: Checkpoint to go on from.
+        facts: Saved with every checkpoint; a resumed run is compared with them.
+        saved: Checkpoint to resume from.
         hooks: Called by the loop.
     """
 
@@ -65,7 +65,7 @@ class Training:
     hooks: Sequence[Hook] = ()
 
     def validator(self, *, beams: int) -> Validator:
-        """Return what scores a model, with the width of its beam search; 0 for the loss alone."""
+        """Return the function that scores a model; beams of 0 measure the loss alone."""
         return Validator(self.valid, self.tokenizer, self.accelerator, beams=beams)
 
 

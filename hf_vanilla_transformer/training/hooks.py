@@ -1,4 +1,4 @@
-"""Let code of one's own follow a training run."""
+"""Hooks: user code that the training loop calls."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from hf_vanilla_transformer.training.state import RunState, Validation
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Figures of one step, the same on every process but for `padding`.
+    """Figures of one step; all but `padding` are the same on every process.
 
     Attributes:
         number: Number of the step, from 1.
         loss: Training loss per target token, with label smoothing and dropout.
-        learning_rate: Its learning rate.
-        tokens: Its source and target tokens, without padding, of all processes.
+        learning_rate: Learning rate of the step.
+        tokens: Source and target tokens of the step, without padding, of all processes.
         padding: Share of padding in the batches of this process.
         done: Share of the run that is over, from 0 to 1, by the nearest limit.
         seconds: Training time of the run until then, without validations and saving.
@@ -35,7 +35,7 @@ class Hook:
     """Called by the training loop; override the methods that you need.
 
     Every process calls its own hooks, in the order of their list. An exception ends the run;
-    checkpoints that were saved before remain, and `resume` goes on from the last one.
+    saved checkpoints remain, and `resume` continues from the last one.
     """
 
     def on_begin(self, model: PreTrainedModel, state: RunState) -> None:

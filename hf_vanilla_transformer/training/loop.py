@@ -1,7 +1,7 @@
 """Train a sequence-to-sequence model with Accelerate, exactly, on one or several processes.
 
 The loss of a step is the sum over the target tokens of all processes and accumulated parts,
-divided by their number, so gradients do not depend on how the step is dealt out.
+divided by their number, so gradients do not depend on how the step is split.
 """
 
 import math
@@ -64,7 +64,7 @@ Save = Callable[[Snapshot], Path]
 
 
 class Loop:
-    """Trains a model until the first limit, or until SIGINT or SIGTERM.
+    """Training loop of a model, until the first limit, SIGINT or SIGTERM.
 
     Every `save_every` steps, and at the end, it validates, and saves on the main process.
 
@@ -115,7 +115,7 @@ class Loop:
         )
 
     def run(self, pairs_of: PairsOfEpoch, *, validate: Validate, save: Save) -> RunState:
-        """Train to the end; seeds the random numbers of the process.
+        """Train to the end; seed the random numbers of the process.
 
         Args:
             pairs_of: Returns the training pairs of an epoch, given its number.
@@ -190,9 +190,8 @@ class Loop:
         )
         if fault := self.watch.fault(loss, step) or self._clip_gradients(loss, step):
             raise ArithmeticError(
-                f"{fault}, highest in "
-                f"{name_worst_pairs(losses, update)}; look at these "
-                "pairs, or go on from the last checkpoint with --resume and a lower "
+                f"{fault}; highest loss in {name_worst_pairs(losses, update)}; check these pairs, "
+                "or continue from the last checkpoint with --resume and a lower "
                 "learning_rate"
             )
         self.optimizer.step()
@@ -291,7 +290,7 @@ class Loop:
             hook.on_checkpoint(folders[0])
 
     def _plain_model(self) -> PreTrainedModel:
-        """Return the model without what Accelerate put around it."""
+        """Return the model without the wrappers of Accelerate."""
         return self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
 
     def _not_saved(self, fault: str) -> ArithmeticError:

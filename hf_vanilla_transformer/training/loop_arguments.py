@@ -50,29 +50,27 @@ class LoopArguments:
         "target tokens, padding included. Left out: the preset's number.",
     )
     accumulate: int = option(
-        1, "Parts in which each process takes its share of a step; more parts, less memory."
+        1, "Parts into which each process splits its share of a step; more parts, less memory."
     )
     max_steps: int | None = option(
         None, "Stop after this many steps. With no end given, the preset sets one."
     )
-    epochs: int | None = option(
-        None, "Stop after this many epochs, each once over the training pairs."
-    )
+    epochs: int | None = option(None, "Stop after this many epochs over the training pairs.")
     max_minutes: float | None = option(
-        None, "Stop after this many minutes of training; validation comes on top."
+        None, "Stop after this many minutes of training, validation not included."
     )
     patience: int | None = option(
         None, "Stop after this many validations in a row without a new best. Left out: never."
     )
     warmup_steps: int = option(
         4000,
-        "Steps during which the learning rate rises. Left out: the preset's number. Fewer let "
-        "the paper's rate rise higher: set --learning-rate too.",
+        "Steps during which the learning rate rises. Left out: the preset's number. With "
+        "fewer, the paper's rate has a higher peak: set --learning-rate too.",
     )
     warmup_share: float = option(
         1.0,
-        "Share of the run after which the learning rate rises no more, by the nearest of its "
-        f"limits. Left out: {WARMUP_SHARE}, or 1 (no such end) with --warmup-steps.",
+        "Longest warm-up as a share of the run, measured by the nearest of its limits. Left "
+        f"out: {WARMUP_SHARE}, or 1 (no such limit) with --warmup-steps.",
     )
     learning_rate: float | None = option(
         None,
@@ -82,26 +80,28 @@ class LoopArguments:
     schedule: Shape = option(
         "inverse-sqrt",
         "How the learning rate falls after the warm-up: with the inverse square root of the "
-        "step, as in the paper, or in a straight line to 0 at the end of the run. Left out: as "
-        "the preset has it.",
+        "step, as in the paper, or in a straight line to 0 at the end of the run. Left out: the "
+        "preset's schedule.",
     )
     clip_norm: float = option(1.0, "Largest norm of the gradient; 0 switches clipping off.")
     spike_ratio: float | None = option(
         None,
-        "Stop if the loss is over so many times the mean of the 100 steps before it, after the "
-        "warm-up. Left out: only if it is no finite number.",
+        "Stop if the loss exceeds N times the mean of the previous 100 steps, after the "
+        "warm-up. Left out: only if the loss is not finite.",
     )
     precision: Literal["fp32", "bf16", "fp16"] | None = option(
         None,
-        "Precision of matrix products; weights stay fp32, and fp16 needs a GPU. Left out: what "
-        "accelerate was configured with, or fp32.",
+        "Precision of matrix products; weights stay fp32, and fp16 needs a GPU. Left out: the "
+        "setting of accelerate, or fp32.",
     )
     compile: bool = option(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = option(
         False, "Compute activations again in the backward pass: less memory, more time."
     )
-    pack: bool = option(False, "Put several pairs in a row of a batch, apart from each other.")
-    save_every: int = option(1000, "Validate and save a checkpoint every so many steps.")
+    pack: bool = option(
+        False, "Pack several pairs into one row of a batch; attention stays within each pair."
+    )
+    save_every: int = option(1000, "Validate and save a checkpoint every N steps.")
     keep_checkpoints: int = option(
         5,
         "Last checkpoints to keep; their average becomes the model (the paper: 5 for base, 20 for "
@@ -109,7 +109,7 @@ class LoopArguments:
     )
     best_by: Literal["loss", "bleu"] | None = option(
         None,
-        "Which validation score tells the best checkpoint. Left out: bleu, or the loss where "
+        "Validation score that chooses the best checkpoint. Left out: bleu, or the loss where "
         "nothing is translated.",
     )
     valid_beams: int = option(
@@ -134,7 +134,7 @@ class LoopArguments:
 
     @property
     def judged_by(self) -> str:
-        """Return "loss" or "bleu"; of few pairs BLEU learns on when the loss no longer falls."""
+        """Return "loss" or "bleu"; with few pairs BLEU still rises when the loss stops falling."""
         return self.best_by or ("bleu" if self.valid_beams else "loss")
 
     def share_done(self, state: RunState) -> float:
@@ -147,7 +147,7 @@ class LoopArguments:
         return min(1.0, max(shares))
 
     def limit_reached(self, state: RunState) -> str | None:
-        """Return the name of a limit that a run has come to, if it has."""
+        """Return the name of a limit that the run has reached, if any."""
         limits = {
             "max_steps": state.steps >= (self.max_steps or math.inf),
             "epochs": state.epoch >= (self.epochs or math.inf),
@@ -160,7 +160,7 @@ class LoopArguments:
     def with_preset(cls, preset: Preset | None, options: dict[str, object]) -> "LoopArguments":
         """Fill options that are None with the preset's numbers, or those of fine-tuning.
 
-        What neither has keeps its default.
+        Other options keep their defaults.
         """
         given = {name: value for name, value in options.items() if value is not None}
         numbers: dict[str, object] = dict(FINE_TUNING)

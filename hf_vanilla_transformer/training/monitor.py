@@ -14,9 +14,9 @@ SHOWN_PAIRS = 5
 
 
 class LossWatch:
-    """Judge the loss of every step.
+    """Check the loss of every step.
 
-    A loss that is no number, or infinite, is a fault. With a `spike_ratio`, so is a loss more than
+    A loss that is NaN or infinite is a fault. With a `spike_ratio`, so is a loss more than
     that many times the mean of the last 100 steps, once there are as many after the warm-up.
     """
 
@@ -25,7 +25,7 @@ class LossWatch:
         self.recent: deque[float] = deque(maxlen=SPIKE_WINDOW)
 
     def fault(self, loss: float, step: int) -> str | None:
-        """Return what is wrong with the loss of a step, if anything is."""
+        """Return the fault in the loss of a step, if any."""
         if not math.isfinite(loss):
             return f"the loss is {loss} at step {step}"
         if self.spike_ratio and len(self.recent) == SPIKE_WINDOW:
@@ -41,7 +41,7 @@ class LossWatch:
 
 
 def name_worst_pairs(losses: Tensor, update: Update) -> str:
-    """Return where the pairs of the part with the highest loss per token, or none, were read.
+    """Return file and line of the pairs with the highest, or a non-finite, loss per token.
 
     Every process must call it.
 

@@ -25,7 +25,7 @@ class Clock:
     """Seconds of training, without pauses for validation and saving.
 
     Attributes:
-        before: Seconds that the run took before it was resumed.
+        before: Training seconds before the run was resumed.
     """
 
     def __init__(self, before: float = 0.0) -> None:
@@ -34,12 +34,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Seconds that steps have taken, those before the run was resumed included."""
+        """Training seconds, including the time before the run was resumed."""
         return self.before + time.monotonic() - self.began
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time of the block."""
+        """Exclude the time of the block."""
         began = time.monotonic()
         yield
         self.began += time.monotonic() - began
@@ -60,8 +60,8 @@ class Progress(Hook):
     """Report step, loss, perplexity, learning rate, tokens/s, padding and remaining time.
 
     Loss is the training loss per target token, averaged over the steps since the last line,
-    with label smoothing and dropout, so a validation loss is not comparable with it; perplexity is
-    e to it. Tokens are source plus target, without padding, of all processes.
+    with label smoothing and dropout, so it is not comparable with a validation loss; perplexity is
+    exp(loss). Tokens are source plus target, without padding, of all processes.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Progress(Hook):
         """Begin to count.
 
         Args:
-            schedule: How the learning rate goes.
+            schedule: Schedule of the learning rate.
             max_steps: Step at which training ends, None if unknown.
             seconds_before: Seconds that the run took before it was resumed.
-            done_before: How much of it was over then, from 0 to 1.
+            done_before: Share of the run before it was resumed, from 0 to 1.
         """
         self.seconds_before, self.done_before = seconds_before, done_before
         self.schedule, self.max_steps = schedule, max_steps
@@ -99,7 +99,7 @@ class Progress(Hook):
         self.is_end_known = True
 
     def on_step(self, step: Step) -> None:
-        """Count one step, and show a line if it is time."""
+        """Count one step, and log a line when one is due."""
         window = self.window
         window.loss += step.loss
         window.padding += step.padding
@@ -117,7 +117,7 @@ class Progress(Hook):
         self._note(str(validation))
 
     def on_end(self, state: RunState) -> None:
-        """Log what ended the run."""
+        """Log why the run ended."""
         self._note(f"training ended after step {state.steps}: {state.stopped_by}")
 
     def _note(self, text: str) -> None:

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 def run_training(
     run: RunArguments, data: DataArguments, *, loop: LoopArguments, hooks: Sequence[Hook] = ()
 ) -> dict[str, object]:
-    """Train a model on parallel text, or go on with a run that was cut short.
+    """Train a model on parallel text, or resume an interrupted run.
 
     Writes `config.yaml`, `tokenizer/`, `checkpoints/`, `model/` and `report.json` into the output
     folder.
@@ -66,7 +66,7 @@ def run_training(
         ValueError: The output folder is in use, perhaps by another run; the preset is unknown, or
             a corpus cannot be read.
         FileNotFoundError: A file of pairs is missing.
-        ArithmeticError: Training cannot go on with the loss that it met.
+        ArithmeticError: The loss is not finite, or it spiked.
     """
     plan = resolve(run, data, loop=loop)
     accelerator = _start(plan)
@@ -176,7 +176,7 @@ def _train_and_report(training: Training) -> dict[str, object]:
 
 
 def _tell_of_beginning(training: Training) -> None:
-    """Say what is trained, by how much at a time, and when that ends."""
+    """Log model, step size and limits of the run."""
     model, loop = training.model, training.loop
     config = model.config
     codes = config.source_language, config.target_language
@@ -196,14 +196,14 @@ def _tell_of_beginning(training: Training) -> None:
     )  # fmt: skip
     limits = {spelt(name): getattr(loop, name) for name in LIMITS}
     logger.info(
-        "steps of up to %s tokens a side; the end: %s",
+        "steps of up to %s tokens a side; training ends at %s",
         f"{loop.batch_tokens:,}",
         " or ".join(f"{name} {value}" for name, value in limits.items() if value is not None),
     )
 
 
 def _tell_of_end(plan: RunPlan, *, steps: int) -> None:
-    """Say where the model is, and what looks wrong."""
+    """Log where the model is; warn if the warm-up did not end."""
     loop, output = plan.loop, plan.output
     if loop.warmup_share == 1 and steps < loop.warmup_steps:
         peak = "" if loop.learning_rate else " and set --learning-rate, whose peak would rise"

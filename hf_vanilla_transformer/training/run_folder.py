@@ -148,27 +148,27 @@ def finished_report(output: Path, state: RunState) -> dict[str, object] | None:
 
 
 def describe_corpus(pairs: EncodedPairs) -> dict[str, object]:
-    """Return what tells training pairs from others: their number and a checksum."""
+    """Return number and checksum of training pairs, to recognise changed data."""
     checksum = hashlib.sha256(np.ascontiguousarray(pairs.digests))
     checksum.update(np.ascontiguousarray(pairs.lengths))
     return {"pairs": len(pairs), "sha256": checksum.hexdigest()}
 
 
 def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) -> None:
-    """Warn of everything that differs from when the checkpoint was written.
+    """Warn of all differences between the saved run and this one.
 
-    Where that changes the order of the pairs, the epoch that was cut short begins anew, on every
-    process: all must call it.
+    If the order of the pairs changes, the interrupted epoch restarts. Every process must call
+    this.
 
     Raises:
-        ValueError: An option differs that made the model what it is.
+        ValueError: An option that determined the model differs.
     """
     before, now = saved.facts["options"], facts["options"]
     for name in MODEL_OPTIONS:
         if before.get(name) != now.get(name):
             raise ValueError(
-                f"resume: {name} was {before.get(name)}, now {now.get(name)}; the model that "
-                "exists keeps it: leave the option as it was, or start anew in another folder"
+                f"resume: {name} was {before.get(name)}, now {now.get(name)}; the saved "
+                "model cannot change it; restore the option, or start a new run in another folder"
             )
     for name, value in now.items():
         if before.get(name) != value:
@@ -179,5 +179,5 @@ def compare_facts(saved: SavedState, facts: Mapping[str, Mapping[str, object]]) 
         logger.warning("resume: the training pairs have changed (%s before, %s now)", *counts)
     is_other_order = any(before.get(name) != now[name] for name in ORDER_OPTIONS)
     if saved.state.batch and (is_other_corpus or is_other_order):
-        logger.warning("resume: epoch %d begins anew", saved.state.epoch + 1)
+        logger.warning("resume: epoch %d restarts", saved.state.epoch + 1)
         saved.state.batch = 0

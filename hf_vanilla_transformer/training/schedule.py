@@ -8,10 +8,10 @@ Shape = Literal["inverse-sqrt", "linear"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate goes.
+    """Schedule of the learning rate.
 
-    It grows linearly to `peak` at `warmup_steps`, or where `warmup_share` of the run is over if
-    that comes first; 1 leaves the length of the run aside. From there it falls as 1/sqrt(step)
+    It grows linearly to `peak` at `warmup_steps`, or until `warmup_share` of the run is over if
+    that comes first; 1 ignores the length of the run. From there it falls as 1/sqrt(step)
     ("inverse-sqrt"): with `paper_peak` this is Vaswani et al. 2017, §5.3, eq. 3,
     d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). Or it follows the straight line from
     `peak` at the beginning of the run to 0 at its end ("linear").
@@ -27,7 +27,7 @@ class Schedule:
 
         Args:
             step: Its number, counted from 1.
-            done: How much of the run is over before it, from 0 to 1.
+            done: Share of the run before this step, from 0 to 1.
         """
         risen = step / self.warmup_steps  # 1 is the end of the warm-up
         if self.warmup_share < 1:

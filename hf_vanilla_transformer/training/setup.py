@@ -1,4 +1,4 @@
-"""Resolve the options of a run, and prepare what it starts from: tokenizer and model."""
+"""Resolve the options of a run, and prepare its tokenizer and model."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -53,9 +53,9 @@ class CorpusPlan:
     Attributes:
         train: Names of the training corpora.
         valid: Names of the validation corpora.
-        languages: Codes of the source and the target language, None where they are unknown.
-        cleaning: Rules for training pairs, apart from what the model takes.
-        epochs: How an epoch is made of the training corpora.
+        languages: Codes of source and target language, None if unknown.
+        cleaning: Rules for training pairs, without the length limit of the model.
+        epochs: How an epoch is composed of the training corpora.
     """
 
     train: list[str]
@@ -71,11 +71,11 @@ class ModelPlan:
 
     Attributes:
         start: Model to fine-tune with its tokenizer; None builds a new one.
-        preset: Numbers of a new model, with the fields that were given; None with `start`.
-        tokenizer: Tokenizer of a new model; None trains one.
-        vocab_size: Entries of a vocabulary that is trained; None leaves it to the preset.
-        separate_vocabularies: Whether each side gets one.
-        isolate_han: Whether it makes every Chinese character a token.
+        preset: Preset of a new model, with the given fields replaced; None with `start`.
+        tokenizer: File or folder of an existing tokenizer; None trains one.
+        vocab_size: Entries of a new vocabulary; None means the preset's.
+        separate_vocabularies: Whether each side has its own vocabulary.
+        isolate_han: Whether every Chinese character is a token.
         fields: Fields of the model's configuration that options set.
         generation: Generation settings that options set.
     """
@@ -90,7 +90,7 @@ class ModelPlan:
     generation: dict[str, object]
 
     def max_length(self) -> int:
-        """Return how many tokens a side may have; a model to fine-tune is looked up for it."""
+        """Return the most tokens a side may have; reads the config of a model to fine-tune."""
         config = load_config(find_model(self.start)) if self.start else self.preset.config()
         return config.max_position_embeddings
 
@@ -101,11 +101,12 @@ class RunPlan:
 
     Attributes:
         output: Folder of the run.
-        resume: Whether it may go on with a run in that folder.
-        model: Where its tokenizer and its model come from.
-        corpora: What it reads.
+        resume: Whether to continue a run in that folder.
+        model: Origin of tokenizer and model.
+        corpora: Corpora that it reads.
+
         loop: Numbers of the training loop.
-        trackers: Where it sends figures.
+        trackers: Trackers of Accelerate.
         options: All options by the names of the command line, for `config.yaml` and the report.
     """
 
@@ -119,7 +120,7 @@ class RunPlan:
 
 
 def resolve(run: RunArguments, data: DataArguments, *, loop: LoopArguments) -> RunPlan:
-    """Return what a run does; nothing is read or looked up for it.
+    """Return the plan of a run, without reading corpora or models.
 
     Raises:
         ValueError: The preset or a tracker is unknown, a field of the model is unknown or out of
@@ -141,7 +142,7 @@ def resolve(run: RunArguments, data: DataArguments, *, loop: LoopArguments) -> R
 
 
 def plan_model(run: RunArguments) -> ModelPlan:
-    """Return where the model of a run comes from, as `resolve`."""
+    """Return the origin of tokenizer and model."""
     fields = {
         "source_language": run.source_lang,
         "target_language": run.target_lang,
@@ -160,7 +161,7 @@ def plan_model(run: RunArguments) -> ModelPlan:
 
 
 def plan_corpora(run: RunArguments, data: DataArguments, *, seed: int = 0) -> CorpusPlan:
-    """Return what a run reads, as `resolve`."""
+    """Return corpora, cleaning rules and epochs of a run."""
     return CorpusPlan(
         train=run.train,
         valid=run.valid,
@@ -178,7 +179,7 @@ def find_preset(name: str) -> Preset:
     """Return a preset by name.
 
     Raises:
-        ValueError: There is none of that name.
+        ValueError: No preset has that name.
     """
     if name not in PRESETS:
         raise ValueError(f"preset {name!r} is unknown; choose one of {', '.join(PRESETS)}")
@@ -186,12 +187,10 @@ def find_preset(name: str) -> Preset:
 
 
 def preset_of(run: RunArguments) -> Preset | None:
-    """Return the preset that a run takes its numbers from, with the fields that were given.
-
-    It is None where there is a model to start from.
+    """Return the preset of a run, with the given fields replaced; None for fine-tuning.
 
     Raises:
-        ValueError: It is unknown, or a field is, or is out of range.
+        ValueError: The preset or a field is unknown, or a field is out of range.
     """
     if run.from_model:
         return None
@@ -252,20 +251,20 @@ def prepare_tokenizer(
     checkpoint: Path | None,
     begin: Callable[[], None],
 ) -> PreTrainedTokenizerBase:
-    """Bring or train the tokenizer in the main process; the others load what it saved.
+    """Load or train the tokenizer in the main process; the others load the saved one.
 
     Args:
-        plan: Where the tokenizer comes from.
+        plan: Origin of the tokenizer.
         folder: Where it is saved.
-        texts: Returns sentences to learn from, by turns of the source and the target, if a
-            tokenizer is to be trained.
-        accelerator: It knows the main process.
-        checkpoint: Where the run goes on from, with the tokenizer that is there.
+        texts: Returns training sentences of the tokenizer, source and target in turn; called
+            only if one is trained.
+        accelerator: Accelerator of the run.
+        checkpoint: Checkpoint to resume from, which contains the tokenizer.
         begin: Called before the first file of a new run is written.
 
     Raises:
-        ValueError: The tokenizer cannot be brought or trained.
-        FileNotFoundError: There is no tokenizer of that name.
+        ValueError: The tokenizer cannot be loaded or trained.
+        FileNotFoundError: The tokenizer does not exist.
     """
     with accelerator.main_process_first():
         if accelerator.is_main_process and not (checkpoint and folder.is_dir()):
@@ -305,8 +304,8 @@ def prepare_model(
     """Return the model to train: a checkpoint's, the one to start from, or a new one.
 
     Raises:
-        ValueError: The model to start from is of another kind or damaged, or its tokenizer has
-            entries that it lacks.
+        ValueError: The model to start from has another class or is damaged, or its tokenizer has
+            more entries than the model.
     """
     set_seed(seed)
     if checkpoint is None and not plan.start:
@@ -316,8 +315,8 @@ def prepare_model(
         model = load_model(found)
         if not isinstance(model, VanillaTransformerForConditionalGeneration):
             raise ValueError(
-                f"{found} is a {type(model).__name__}; this command trains VanillaTransformer "
-                "models, Seq2SeqTrainer of transformers trains any"
+                f"{found} is a {type(model).__name__}; this command trains only VanillaTransformer "
+                "models; use the Seq2SeqTrainer of transformers for others"
             )
         _check_entries(model.config, tokenizer, place=str(found))
         for name, value in plan.fields.items():
@@ -329,7 +328,7 @@ def prepare_model(
 def _check_entries(
     config: VanillaTransformerConfig, tokenizer: PreTrainedTokenizerBase, *, place: str
 ) -> None:
-    """Refuse a tokenizer whose ids would have no embedding.
+    """Refuse a tokenizer with more entries than the embeddings of the model.
 
     Raises:
         ValueError: It has more entries than the model.
@@ -341,6 +340,7 @@ def _check_entries(
     ):
         if entries > rows:
             raise ValueError(
-                f"{place}: the {side} tokenizer has {entries:,} entries, the model embeddings for "
-                f"{rows:,}; call model.resize_token_embeddings({entries}) and save it again"
+                f"{place}: the {side} tokenizer has {entries:,} entries, but the model has "
+                f"{rows:,} embeddings; call "
+                f"model.resize_token_embeddings({entries}) and save it again"
             )

@@ -1,4 +1,4 @@
-"""Let Ctrl-C, or a scheduler's SIGTERM, end a run in good order."""
+"""Let Ctrl-C, or a scheduler's SIGTERM, end a run after a checkpoint."""
 
 import os
 import signal
@@ -11,21 +11,21 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SAME_REQUEST_SECONDS = 1.0
 TOLD = (
-    "interrupted: what is at work is finished, then a checkpoint is saved and validated; "
-    "another Ctrl-C ends at once, and --resume goes on from the last checkpoint\n"
+    "interrupted: the current step is finished, then a checkpoint is saved and validated; "
+    "another Ctrl-C ends at once, and --resume continues from the last checkpoint\n"
 )
 
 
 @contextmanager
 def finish_on_signal(tell: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """Yield an event that the first SIGINT or SIGTERM sets; a later one acts as it did before.
+    """Yield an event that the first SIGINT or SIGTERM sets; a later one has its previous effect.
 
     Launchers of several processes pass on a Ctrl-C that the terminal has already sent to all, so
-    what follows within a second belongs to the first, and the block does not end before. Outside
+    signals within a second of the first are ignored, and the block lasts until then. Outside
     the main thread, where Python allows no handler, the event stays unset.
 
     Args:
-        tell: Is called at once by the first.
+        tell: Called at once on the first signal.
     """
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -56,6 +56,6 @@ def finish_on_signal(tell: Callable[[], None] = lambda: None) -> Iterator[thread
 
 
 def tell_of_interrupt() -> None:
-    """Say what comes, not by `sys.stderr`: the signal may have met it at work."""
+    """Report the interrupt; not through `sys.stderr`, which the signal may have interrupted."""
     with suppress(OSError):
         os.write(2, (("\n" if os.isatty(2) else "") + TOLD).encode())

@@ -1,4 +1,4 @@
-"""What a run has done so far: saved with every checkpoint, and part of the report."""
+"""State of a run: saved with every checkpoint, and part of the report."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -55,7 +55,7 @@ class RunState:
     batch: int = 0
     """Steps of that epoch that are done."""
     passes: float = 0.0
-    """Epochs that are done, the last one in part."""
+    """Epochs that are done, with the fraction of the current one."""
     seconds: float = 0.0
     """Time of training, the same for all processes."""
     tokens: int = 0

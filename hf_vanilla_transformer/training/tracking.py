@@ -16,7 +16,7 @@ TRACK_EVERY = 10
 
 
 class Tracking(Hook):
-    """Sends figures of every tenth step and of every validation to the trackers, if any."""
+    """Send figures of every tenth step and of every validation to the trackers, if any."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
@@ -58,7 +58,7 @@ def choose_trackers(names: Sequence[str] | None) -> list[str]:
     for name in names:
         if name not in known:
             raise ValueError(
-                f"track={name} is unknown; choose of {', '.join(known)}, or {NO_TRACKER}"
+                f"track={name} is unknown; choose from {', '.join(known)}, or {NO_TRACKER}"
             )
         if name not in installed:
             raise ValueError(

@@ -1,7 +1,7 @@
-"""Give the loop its updates, in an order that seed and epoch alone decide.
+"""Yield the updates of an epoch, in an order that depends on seed and epoch alone.
 
-An update is what one step learns from: one batch of the corpus. It is split into `accumulate` parts
-for every process, so neither number changes what a step learns from.
+An update is the batch of one step. It is split into `accumulate` parts
+for every process, so neither number changes the pairs of a step.
 """
 
 import itertools
@@ -189,7 +189,6 @@ def _leave_signals_to_the_run(_worker: int) -> None:
 def seed_of_step(seed: int, *, step: int, process: int) -> int:
     """Return the seed of one process's random numbers in one step.
 
-    Dropout then depends on nothing that happened before: not on validation, nor on where a run was
-    resumed.
+    Dropout then depends neither on validation nor on the step at which a run was resumed.
     """
     return int(np.random.SeedSequence([seed, step, process]).generate_state(1, np.uint64)[0])

@@ -60,10 +60,10 @@ def inference(model: PreTrainedModel) -> Iterator[None]:
 
 
 def check_texts(name: str, texts: Sequence[str], *, place: str = "") -> None:
-    """Refuse what is no sequence of strings, a single string too.
+    """Refuse anything but a sequence of strings; refuse a single string too.
 
     Raises:
-        TypeError: The message holds the index and what stands there.
+        TypeError: The message contains the index and the value.
     """
     if isinstance(texts, str):
         raise TypeError(f"{name}: a sequence of texts is expected, not the single text {texts!r}")

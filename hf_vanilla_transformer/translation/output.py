@@ -276,5 +276,5 @@ CONTROLS = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its control characters spelt out, as `\x1b`."""
+    r"""Return a text with its control characters escaped, such as `\x1b`."""
     return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

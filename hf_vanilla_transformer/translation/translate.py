@@ -42,7 +42,7 @@ class Sentences:
     Args:
         model: Any sequence-to-sequence model.
         tokenizer: Its tokenizer.
-        sentences: Source text; blank ones are in no batch.
+        sentences: Source text; blank sentences are in no batch.
         prefixes: What each translation begins with, if that is given, spaces at its end aside; a
             blank one leaves it free.
         lines: Number of each sentence in the user's text; None counts from 1.
@@ -112,7 +112,7 @@ class Sentences:
     def results(
         self, batches: Sequence[np.ndarray], search: Callable[[np.ndarray], Sequence[Found]]
     ) -> Iterator[dict[int, Found]]:
-        """Yield what a search finds for each batch, by the index of the sentence."""
+        """Yield the results of each batch with the indices of their sentences."""
         found = on_all_cores(search, batches, device=self.model.device)
         for batch, results in zip(batches, found, strict=True):
             yield dict(zip(batch.tolist(), results, strict=True))
@@ -207,7 +207,7 @@ def translate(
     """Translate sentences in batches of similar length; return them in the order given.
 
     Blank sentences have blank translations and do not reach the model. A sentence that is longer
-    than the model's limit is cut there, and one warning tells how many were.
+    than the model's limit is cut there; one warning counts these sentences.
 
     Args:
         model: Any sequence-to-sequence model.
@@ -217,7 +217,7 @@ def translate(
             blank one leaves it free.
         batch_tokens: Budget of a batch, in source tokens times beams, padding included.
         lines: Number of each sentence in the user's text, for the warning; None counts from 1.
-        **generation: Arguments of `model.generate`; left out, the model's own settings rule.
+        **generation: Arguments of `model.generate`; left out: the model's generation settings.
 
     Raises:
         TypeError: A sentence or a prefix is not text; the message names its index.
@@ -277,12 +277,12 @@ def translate_n_best(
 def translate_shared(
     sentences: Sentences, accelerator: Accelerator, *, journal: Journal | None = None
 ) -> list[str]:
-    """Translate each sentence once, batches dealt out to the processes; all get everything.
+    """Translate each sentence once, batches split among the processes; all return all results.
 
     Args:
-        sentences: What to translate.
+        sentences: Sentences to translate.
         accelerator: Its processes share the work.
-        journal: Where translations are noted as they come, and found again after a break.
+        journal: Saves finished translations, to continue after an interrupt.
     """
     done = dict(journal.found) if journal else {}
     mine = sentences.batches[accelerator.process_index :: accelerator.num_processes]
@@ -296,7 +296,7 @@ def translate_shared(
 
 
 def in_order(results: Iterable[dict[int, Found]], count: int, *, blank: Found) -> list[Found]:
-    """Return the results of sentences by their index, `blank` for those that were in no batch."""
+    """Return the results in the order of the sentences, `blank` for blank sentences."""
     found: dict[int, Found] = {}
     for one in results:
         found |= one

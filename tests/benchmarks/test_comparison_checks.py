@@ -227,7 +227,7 @@ def interrupted(script, corpus, output, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(script, "command_line", train)
         assert script.main(words) == 2
-    assert "the same command goes on with it" in capsys.readouterr().err
+    assert "the same command continues it" in capsys.readouterr().err
     assert not (output / "ours.json").exists()
     return words
 
@@ -294,6 +294,6 @@ def test_an_interrupt_of_marian_says_how_to_go_on(script, begun, output, monkeyp
 
     monkeypatch.setattr(script, "run_marian", interrupt)
     assert script.main(begun) == 130
-    assert capsys.readouterr().err.endswith("interrupted; the same command goes on\n")
+    assert capsys.readouterr().err.endswith("interrupted; the same command continues\n")
     assert (output / "ours.json").is_file()
     assert not (output / "marian.json").exists()

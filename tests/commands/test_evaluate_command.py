@@ -221,9 +221,9 @@ def test_what_is_read_is_not_written_over(scored, tmp_path, monkeypatch, words):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("report.json", {"training": {}, "scores": {"bleu": 1}}, "is no report of an evaluation"),
-        ("report.json", {"training": {}, "bleu": 1}, "is no report of an evaluation"),
-        ("report.json", [], "is no report of an evaluation"),
+        ("report.json", {"training": {}, "scores": {"bleu": 1}}, "is not a report of evaluate"),
+        ("report.json", {"training": {}, "bleu": 1}, "is not a report of evaluate"),
+        ("report.json", [], "is not a report of evaluate"),
         ("config.json", {}, "out holds a model"),
     ],
 )
@@ -294,7 +294,7 @@ def test_two_runs_do_not_write_to_one_folder(scored, folder, tmp_path, monkeypat
     monkeypatch.setattr(Scorer, "measure", meanwhile)
     scored("--source dev.tsv")
     assert len(errors) == 1
-    assert "another run is at work in out; wait for its end" in errors[0]
+    assert "another run is writing to out; wait for its end" in errors[0]
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"report.json", "translations.txt"}
 

@@ -123,7 +123,9 @@ def test_paragraphs_keep_their_lines(folder, files):
 def test_options_that_exclude_each_other_are_refused(folder, files, capsys):
     words = [files / "in", "--split-sentences", "--n-best", 2]
     assert run(folder, *words) == 2
-    assert "--split-sentences goes with neither --prefix nor --n-best" in capsys.readouterr().err
+    assert (
+        "--split-sentences cannot be combined with --prefix or --n-best" in capsys.readouterr().err
+    )
 
 
 def interrupt_after(monkeypatch, windows, name="translate"):
@@ -152,7 +154,7 @@ def test_after_an_interrupt_a_file_is_gone_on_with(
     with monkeypatch.context() as patch:
         interrupt_after(patch, 2, name)
         assert run(folder, *words) == 130
-    assert "interrupted; 6 lines are kept, go on with --resume" in capsys.readouterr().err
+    assert "interrupted; 6 lines are saved; continue with --resume" in capsys.readouterr().err
     assert run(folder, *words) == 2
     assert "out.partial is of a run that was cut short" in capsys.readouterr().err
     assert run(folder, *words, "--beams", 2, "--resume") == 2

@@ -54,7 +54,7 @@ def test_a_batch_without_a_row_is_refused(model, call):
 
 @pytest.mark.parametrize("name", ["labels", "decoder_input_ids"])
 def test_a_target_without_a_token_is_refused(model, name):
-    with pytest.raises(ValueError, match="hold no token; give at least one a row"):
+    with pytest.raises(ValueError, match="have no token; give at least one a row"):
         model(input_ids=ids(GOOD), **{name: torch.empty(2, 0, dtype=torch.long)})
 
 

@@ -80,7 +80,7 @@ def test_weights_beside_the_one_file_are_named_and_not_counted(folder):
 def test_weights_that_the_index_names_and_nobody_has_are_named(sharded):
     lost = sorted(sharded.glob("model-*.safetensors"))[0]
     lost.unlink()
-    problem = f"{lost.name} is missing, though {INDEX} names it; save the model again"
+    problem = f"{lost.name} is missing, though {INDEX} lists it; save the model again"
     assert problem in check_folder(sharded)
 
 
@@ -99,5 +99,5 @@ def test_weights_that_the_index_names_and_nobody_has_are_named(sharded):
 )
 def test_an_index_that_names_no_files_of_the_folder_is_named(sharded, content):
     (sharded / INDEX).write_text(content)
-    problem = f"{INDEX} does not name files of this folder; save the model again"
+    problem = f"{INDEX} does not list files of this folder; save the model again"
     assert problem in check_folder(sharded)

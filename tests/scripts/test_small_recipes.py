@@ -116,7 +116,7 @@ def test_ctrl_c_ends_a_recipe_before_it_scores(commands, made_up, tmp_path):
                 os.killpg(recipe.pid, signal.SIGINT)
                 break
         rest = recipe.stderr.read()
-    assert rest.endswith("tatoeba_zh_en.sh: interrupted; the same command goes on\n")
+    assert rest.endswith("tatoeba_zh_en.sh: interrupted; the same command continues\n")
     assert recipe.returncode == 130
     assert not (tmp_path / "run" / "test").exists()
 

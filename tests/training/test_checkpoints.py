@@ -90,7 +90,7 @@ def test_a_drive_without_links_is_told_and_keeps_its_checkpoints(tmp_path, monke
     folder = save_checkpoint(lambda folder: None, tmp_path, step=1, keep=2, best=1)
     assert list(tmp_path.iterdir()) == [folder]
     assert "the drive has no links" in caplog.text
-    assert "the best is step-00000001" in caplog.text
+    assert "best checkpoint: step-00000001" in caplog.text
 
 
 def test_a_disk_that_is_full_is_told_with_what_is_left(tmp_path):

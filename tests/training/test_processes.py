@@ -100,7 +100,7 @@ def test_a_loss_that_is_no_number_ends_all_processes(runs):
     started = runs.start("two", processes=2, learning_rate=1e30, warmup_steps=1)
     assert started.wait() == [2, 2]
     for log in started.logs:
-        assert "the loss is nan at step 2, highest in " in log.read_text("utf-8")
+        assert "the loss is nan at step 2; highest loss in " in log.read_text("utf-8")
         assert "train.tsv, line " in log.read_text("utf-8")
 
 

@@ -99,8 +99,8 @@ def test_sigterm_saves_says_how_to_go_on_and_loses_nothing(runs, processes):
     options = {"before": hooks.every_loss, "max_steps": 30, "processes": processes}
     runs.run("whole", **options)
     text = runs.run("cut", **options | {"before": partial(hooks.terminate_after, 14)}, status=130)
-    assert text.count("interrupted: what is at work is finished, then a checkpoint is saved") == 1
-    assert "interrupted after step 15; the same command with --resume goes on" in text
+    assert text.count("interrupted: the current step is finished, then a checkpoint is saved") == 1
+    assert "interrupted after step 15; run the same command with --resume to continue" in text
     assert (runs.folder / "cut" / "model" / "model.safetensors").is_file()
     text = runs.run("cut", **options, resume=True)
     assert min(losses(text)) == 16

@@ -116,7 +116,7 @@ def test_what_differs_on_resume_is_named(runs, run, caplog):
     assert "resume: batch_tokens was 30, now 50" in warnings
     assert f"resume: train was ['{runs.files}/train.tsv'], now ['{other}']" in warnings
     assert "resume: the training pairs have changed (70 before, 69 now)" in warnings
-    assert "resume: epoch 1 begins anew" in warnings
+    assert "resume: epoch 1 restarts" in warnings
     assert runs.report("run")["training"]["batch"] == 2
     assert not any("learning_rate" in warning for warning in warnings)
 
@@ -155,7 +155,7 @@ def test_a_second_run_in_a_folder_is_refused_while_the_first_is_at_work(runs, ru
         fcntl.flock(file, fcntl.LOCK_EX)
         run("run", status=2)
         run("run", status=2, resume=True)
-        assert capsys.readouterr().err.count("another run is at work in") == 2
+        assert capsys.readouterr().err.count("another run is writing to") == 2
     run("run", max_steps=1)  # the file alone, which a killed run leaves, hinders nobody
     assert not lock.exists()
 
@@ -189,7 +189,7 @@ def test_a_model_with_fewer_embeddings_than_its_tokenizer_has_entries_is_refused
     tokenizer.save_pretrained(start)
     run("run", status=2, **{"from": start})
     printed = capsys.readouterr().err
-    assert f"{entries + 2} entries, the model embeddings for {entries}" in printed
+    assert f"{entries + 2} entries, but the model has {entries} embeddings" in printed
 
 
 def test_a_wrong_number_of_weights_is_refused_before_anything_is_trained(runs, run, capsys):
@@ -341,7 +341,7 @@ def test_a_run_tells_what_it_trains_and_goes_on_with_fields_in_another_order(run
         "model: 4 + 4 layers, d_model 128, d_ff 48, 4 heads, dropout 0.1, "
         f"{parameters:,} parameters\n" in caplog.text
     )
-    assert "tokens a side; the end: --max-steps 2\n" in caplog.text
+    assert "tokens a side; training ends at --max-steps 2\n" in caplog.text
     run("run", architecture=["d_ff=48", "dropout=0.1"], max_steps=3, resume=True, **options)
     assert "resume: architecture" not in caplog.text
     run("run", architecture=["d_ff=48"], max_steps=4, resume=True, status=2, **options)
@@ -545,7 +545,7 @@ def test_weights_decide_what_a_pass_takes(runs, run):
 
 def test_trackers_are_chosen_by_name(runs, run, capsys):
     run("run", status=2, track="wandv")
-    assert "track=wandv is unknown; choose of " in capsys.readouterr().err
+    assert "track=wandv is unknown; choose from " in capsys.readouterr().err
     run("run", status=2, track="clearml")
     assert "track=clearml is not installed" in capsys.readouterr().err
     run("run", track="none", max_steps=1)
